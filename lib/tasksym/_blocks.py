@@ -1,0 +1,86 @@
+"""Moving the diagonal blocks of a real Schur form W = Q T Qᵀ.
+
+LAPACK has no ordering by modulus, so one block at a time is moved with its `dtrexc`, which swaps neighbours by
+orthogonal transforms only (Bai and Demmel 1993). After every move the blocks are read off T anew, since rounding may
+split a pair. Swaps that LAPACK refuses, of eigenvalues too close to tell apart, are noted in `refused`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg.lapack import dtrexc
+
+
+def sort(T, Q, eps, refused):
+    """Bring to every place in turn the first block whose modulus is, to the tolerance, the largest of the rest."""
+    place = 0
+    while place < len(starts := starts_of(T)):
+        moduli = np.abs(eigenvalues_of(T, starts))
+        # Half of the tolerance decides; the other half is for what later swaps round.
+        largest = moduli[place:].max() - tie_tolerance(moduli, len(T), eps) / 2
+        block = place + int(np.argmax(moduli[place:] >= largest))
+        T, Q = _move(T, Q, starts, block, place, refused)
+        # If a pair was split on its way, its larger half is still to be found.
+        place += len(starts_of(T)) == len(starts)
+    return T, Q
+
+
+def permute(T, Q, order, refused):
+    """Bring block order[k] to place k by swaps of neighbours."""
+    starts = starts_of(T)
+    place = np.repeat(np.argsort(order), np.diff(starts, append=len(T)))  # where the block of each row belongs
+    block = 1
+    while block < len(starts := starts_of(T)):
+        above, here, end = [*starts, len(T)][block - 1 : block + 2]
+        swapped = False
+        if place[above] > place[here]:
+            T, Q, swapped = _swap(T, Q, starts, block, refused)
+        if swapped:
+            place[above:end] = np.roll(place[above:end], end - here)
+        block = max(block - 1, 1) if swapped else block + 1
+    return T, Q
+
+
+def starts_of(T) -> np.ndarray:
+    """First row of every diagonal block (block,)."""
+    first = np.ones(len(T), dtype=bool)
+    first[1:] = T.diagonal(-1) == 0
+    return np.flatnonzero(first)
+
+
+def eigenvalues_of(T, starts) -> np.ndarray:
+    """One eigenvalue a block, complex (block,); of a conjugate pair the one above the real axis."""
+    eigenvalues = T.diagonal().astype(complex)
+    pairs = np.flatnonzero(T.diagonal(-1))
+    a, b, c, d = T[pairs, pairs], T[pairs, pairs + 1], T[pairs + 1, pairs], T[pairs + 1, pairs + 1]
+    eigenvalues[pairs] = (a + d) / 2 + np.sqrt((((a - d) / 2) ** 2 + b * c).astype(complex))
+    return eigenvalues[starts]
+
+
+def tie_tolerance(moduli, n, eps) -> float:
+    """Moduli that differ by no more than this are equal for all that rounding can tell."""
+    return float(max(n, 10) * eps * moduli.max())
+
+
+def _move(T, Q, starts, block, place, refused):
+    """Move `block` up to `place`."""
+    if block == place:
+        return T, Q
+    moved_T, moved_Q, info = dtrexc(T, Q, starts[block] + 1, starts[place] + 1)
+    if info == 0:
+        return moved_T, moved_Q
+    # A swap on the way was refused. Step by step, let the block that would not yield go ahead in its stead.
+    for step in range(block, place, -1):
+        T, Q, _ = _swap(T, Q, starts_of(T), step, refused)
+    return T, Q
+
+
+def _swap(T, Q, starts, block, refused):
+    """Swap `block` with the one above it, and tell whether LAPACK did."""
+    swapped_T, swapped_Q, info = dtrexc(T, Q, starts[block] + 1, starts[block - 1] + 1)
+    if info == 0:
+        return swapped_T, swapped_Q, True
+    pair = tuple(eigenvalues_of(T, starts)[block - 1 : block + 1].tolist())
+    if pair not in refused:
+        refused.append(pair)
+    return T, Q, False

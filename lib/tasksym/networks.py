@@ -1,0 +1,131 @@
+"""One-layer tanh networks, many at once: the leading axis of every array counts networks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from tasksym import _checks
+
+
+@dataclass(frozen=True, eq=False)
+class TanhRNN:
+    """An ensemble of one-layer tanh networks without biases, started at h = 0.
+
+    Each network computes h_t = tanh(W_xh x_t + W_hh h_{t-1}) and y_t = W_hy h_t (arXiv 2606.18457).
+
+    Parameters
+    ----------
+    W_xh : Tensor (network, hidden, in)
+    W_hh : Tensor (network, hidden, hidden)
+    W_hy : Tensor (network, out, hidden)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a matrix is not floating, has a NaN or an infinity, or shapes disagree.
+    """
+
+    W_xh: Tensor
+    W_hh: Tensor
+    W_hy: Tensor
+
+    def __post_init__(self):
+        for field in fields(self):
+            matrix = getattr(self, field.name)
+            if not isinstance(matrix, Tensor) or not matrix.is_floating_point():
+                kind = matrix.dtype if isinstance(matrix, Tensor) else type(matrix).__name__
+                raise TypeError(f"{field.name} must be a floating torch.Tensor, got {kind}")
+            if matrix.ndim != 3 or 0 in matrix.shape:
+                raise ValueError(
+                    f"{field.name} must have three axes, the first counting networks; got shape {tuple(matrix.shape)}"
+                )
+            _checks.finite(field.name, matrix)
+        networks, hidden, _ = self.W_hh.shape
+        expected = {
+            "W_hh": (networks, hidden, hidden),
+            "W_xh": (networks, hidden, self.W_xh.shape[2]),
+            "W_hy": (networks, self.W_hy.shape[1], hidden),
+        }
+        for name, shape in expected.items():
+            if getattr(self, name).shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {tuple(getattr(self, name).shape)}")
+        if not self.W_xh.dtype == self.W_hh.dtype == self.W_hy.dtype:
+            raise TypeError(
+                f"the matrices must share one dtype, got {self.W_xh.dtype}, {self.W_hh.dtype} and {self.W_hy.dtype}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.W_hh)
+
+    def to(self, dtype: torch.dtype) -> TanhRNN:
+        """The same networks in another precision."""
+        return TanhRNN(*(getattr(self, field.name).to(dtype) for field in fields(self)))
+
+    def variants(self, network: int, W_hh) -> TanhRNN:
+        """One network's encoder and decoder around other recurrent matrices (variant, hidden, hidden), in float64."""
+        W_hh = torch.as_tensor(W_hh, dtype=torch.float64)
+        encoder, decoder = (matrix[network].double().expand(len(W_hh), -1, -1) for matrix in (self.W_xh, self.W_hy))
+        return TanhRNN(encoder, W_hh, decoder)
+
+    def rollout(self, inputs) -> tuple[Tensor, Tensor]:
+        """Run every network over whole trials.
+
+        Parameters
+        ----------
+        inputs : array or Tensor
+            (time, trial, in), shared by all networks, or (network, time, trial, in).
+
+        Returns
+        -------
+        states : Tensor (network, time, trial, hidden)
+        outputs : Tensor (network, time, trial, out)
+        """
+        states = torch.stack(list(self._steps(inputs)), dim=1)
+        return states, states @ self.W_hy.mT[:, None]
+
+    @torch.no_grad()
+    def outputs(self, inputs) -> Tensor:
+        """Outputs (network, time, trial, out) of `rollout` alone: no gradient, and no memory for the states."""
+        return torch.stack([state @ self.W_hy.mT for state in self._steps(inputs)], dim=1)
+
+    def _steps(self, inputs) -> Iterator[Tensor]:
+        """The states (network, trial, hidden), step after step."""
+        first, *later = self._drive(inputs).unbind(dim=1)
+        yield (state := torch.tanh(first))
+        for drive in later:
+            yield (state := torch.tanh(torch.baddbmm(drive, state, self.W_hh.mT)))
+
+    def _drive(self, inputs) -> Tensor:
+        """W_xh x_t for every network and step, (network, time, trial, hidden)."""
+        inputs = torch.as_tensor(inputs, dtype=self.W_xh.dtype)
+        wanted = self.W_xh.shape[2]
+        if inputs.ndim not in (3, 4) or inputs.shape[-1] != wanted or 0 in inputs.shape:
+            raise ValueError(
+                f"inputs must have shape (time, trial, {wanted}) or ({len(self)}, time, trial, {wanted}), "
+                f"got {tuple(inputs.shape)}"
+            )
+        if inputs.ndim == 4 and len(inputs) != len(self):
+            raise ValueError(f"inputs hold {len(inputs)} networks' trials, but there are {len(self)} networks")
+        return inputs @ self.W_xh.mT[:, None]
+
+
+def loss(networks: TanhRNN, inputs, targets, mask) -> Tensor:
+    """Mean squared error over masked steps, one value a network.
+
+    Parameters
+    ----------
+    networks : TanhRNN
+    inputs : Tensor (network, time, trial, in)
+    targets : Tensor (network, time, trial, out)
+    mask : Tensor of bool (time,)
+
+    Returns
+    -------
+    Tensor (network,)
+    """
+    _, outputs = networks.rollout(inputs)
+    return (outputs - targets)[:, mask].square().mean(dim=(1, 2, 3))

@@ -1,0 +1,284 @@
+"""Training: a recipe and a seed determine a network; what was trained once is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import math
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from tasksym import _checks
+from tasksym.networks import TanhRNN, loss
+from tasksym.recipes import RECIPES, STARTS, Recipe
+from tasksym.store import Store, StoreError, read, write
+
+WIDTH = 2  # networks trained together: rounding depends on it, so that every batch is padded to it
+LOSS_WINDOW = 25  # steps that one entry of `Solutions.loss` averages
+REFERENCE_SEEDS = range(100, 116)
+REFERENCE_FOLDER = Path(__file__).parent / "data" / "reference"
+
+
+@dataclass(frozen=True, eq=False)
+class Solutions:
+    """Networks trained by one recipe.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    seeds : tuple of int (network,)
+    weights : TanhRNN
+        The trained ensemble.
+    loss : Tensor (network, window)
+        Training loss, averaged over windows of `LOSS_WINDOW` steps.
+    """
+
+    recipe: Recipe
+    seeds: tuple[int, ...]
+    weights: TanhRNN
+    loss: Tensor
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+
+def solve(recipe: Recipe, seeds: Iterable[int], *, store: Store | None = None, progress: bool = True) -> Solutions:
+    """Train one network a seed, or find it in the store.
+
+    A seed's result does not depend on which other seeds are asked for. torch runs on one thread meanwhile, since
+    small matrices lose with two; the setting is restored. Training can be interrupted: finished networks are kept.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    seeds : iterable of int
+        Distinct, at least one.
+    store : Store, optional
+        Where trained networks are kept; the default folder if absent.
+    progress : bool
+        Show a progress bar on stderr while training.
+
+    Returns
+    -------
+    Solutions
+        In the order of `seeds`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `recipe` is not a Recipe, or seeds are missing, negative or repeated.
+    FloatingPointError
+        If a network diverges; the message names its seed and step.
+    StoreError
+        If networks must be trained and the store cannot be written.
+    """
+    if not isinstance(recipe, Recipe):
+        hint = f"; did you mean RECIPES[{recipe!r}]?" if isinstance(recipe, str) and recipe in RECIPES else ""
+        raise TypeError(f"recipe must be a Recipe, got {recipe!r}{hint}")
+    seeds = _seeds(seeds)
+    store = Store() if store is None else store
+    found = {seed: _find(recipe, seed, store) for seed in seeds}
+    if missing := [seed for seed in seeds if found[seed] is None]:
+        switch = {} if progress else {"disable": True}  # absent, so that TQDM_DISABLE keeps its say
+        with tqdm(total=len(missing) * recipe.steps, unit="step", leave=False, **switch) as bar, _one_thread():
+            for start in range(0, len(missing), WIDTH):
+                batch = missing[start : start + WIDTH]
+                bar.set_description(f"training seed {', '.join(map(str, batch))}")
+                found |= _solve_batch(recipe, batch, store, bar)
+    stacked = {name: torch.stack([found[seed][name] for seed in seeds]) for name in found[seeds[0]]}
+    return Solutions(recipe, seeds, weights=_networks(stacked), loss=stacked["loss"])
+
+
+def starting_networks(recipe: Recipe, seeds: Iterable[int]) -> TanhRNN:
+    """The untrained networks from which `solve` starts, in float32.
+
+    W_xh ~ N(0, 1/in) and W_hy ~ N(0, 1/hidden); W_hh is drawn as the recipe says.
+    """
+    inputs, outputs, hidden = recipe.task.inputs, recipe.task.outputs, recipe.hidden
+    starts = [
+        (
+            rng.normal(0.0, 1 / math.sqrt(inputs), size=(hidden, inputs)),
+            STARTS[recipe.start](hidden, recipe.gain, rng),
+            rng.normal(0.0, 1 / math.sqrt(hidden), size=(outputs, hidden)),
+        )
+        for rng, _ in map(_streams, seeds)
+    ]
+    return TanhRNN(*(torch.tensor(np.stack(matrices), dtype=torch.float32) for matrices in zip(*starts, strict=True)))
+
+
+def reference(name: str) -> Solutions:
+    """The shipped solutions of a recipe: seeds 100–115, weights rounded to half precision.
+
+    All numbers that the book prints come from these, since some trainings are chaotic: they differ between
+    instruction sets. `solve(RECIPES[name], REFERENCE_SEEDS)` trains them anew.
+
+    Parameters
+    ----------
+    name : str
+        A key of `RECIPES`.
+
+    Raises
+    ------
+    KeyError
+        If there is no such recipe.
+    StoreError
+        If the shipped file is missing, its bytes were changed, or it was trained by another recipe.
+    """
+    if name not in RECIPES:
+        raise KeyError(f"no recipe is named {name!r}; there are {', '.join(RECIPES)}")
+    path = REFERENCE_FOLDER / f"{name}.safetensors"
+    if not path.exists():
+        raise StoreError(f"{path.name} is not shipped with this installation; `make reference` trains it anew")
+    tensors, provenance = read(path)
+    if provenance["recipe"] != repr(RECIPES[name]):
+        raise StoreError(f"{path.name} was trained by another recipe; `make reference` trains it anew")
+    tensors = {key: tensor.float() for key, tensor in tensors.items()}
+    return Solutions(RECIPES[name], tuple(provenance["seeds"]), weights=_networks(tensors), loss=tensors["loss"])
+
+
+def write_references(folder: Path = REFERENCE_FOLDER) -> None:
+    """Train the reference solutions and write them with their provenance; what the store has is not trained again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, recipe in RECIPES.items():
+        solutions = solve(recipe, REFERENCE_SEEDS)
+        tensors = {field.name: getattr(solutions.weights, field.name).half() for field in fields(TanhRNN)}
+        tensors["loss"] = solutions.loss
+        provenance = _provenance(recipe) | {"seeds": list(solutions.seeds)}
+        write(folder / f"{name}.safetensors", tensors, provenance)
+
+
+def _streams(seed: int) -> list[np.random.Generator]:
+    """A seed's two random streams: one for the start, one for the training data."""
+    return [np.random.default_rng(stream) for stream in np.random.SeedSequence(seed).spawn(2)]
+
+
+def _seeds(seeds) -> tuple[int, ...]:
+    try:
+        seeds = tuple(seeds)
+    except TypeError:
+        raise TypeError(f"seeds must be a collection of whole numbers such as range(8), got {seeds!r}") from None
+    if not seeds:
+        raise ValueError("seeds must name at least one network, got none")
+    seeds = tuple(_checks.count("each seed", seed, minimum=0) for seed in seeds)
+    if repeated := {seed for seed in seeds if seeds.count(seed) > 1}:
+        raise ValueError(f"seeds must be distinct, but {sorted(repeated)} are repeated")
+    return seeds
+
+
+def _networks(tensors: dict[str, Tensor]) -> TanhRNN:
+    return TanhRNN(*(tensors[field.name] for field in fields(TanhRNN)))
+
+
+def _provenance(recipe: Recipe) -> dict:
+    """What, besides the seed, determines a trained network to the last bit."""
+    source = hashlib.sha256()
+    for module in ("tasks.py", "recipes.py", "networks.py", "training.py"):
+        source.update((Path(__file__).parent / module).read_bytes())
+    source.update(inspect.getsource(type(recipe.task)).encode())  # a task of the user's own
+    return {
+        "recipe": repr(recipe),
+        "width": WIDTH,
+        "source": source.hexdigest()[:16],
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "instruction_set": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+def _find(recipe: Recipe, seed: int, store: Store) -> dict[str, Tensor] | None:
+    path = store.path(_provenance(recipe) | {"seed": seed})
+    if not path.exists():
+        return None
+    try:
+        return read(path)[0]
+    except StoreError as error:
+        warnings.warn(f"{error}; the network is trained anew", stacklevel=3)
+        return None
+
+
+def _solve_batch(recipe: Recipe, seeds: list[int], store: Store, bar: tqdm) -> dict[int, dict[str, Tensor]]:
+    """Train `seeds`, unless another process has done so while this one waited for the lock."""
+    provenance = _provenance(recipe)
+    with store.lock(provenance):
+        found = {seed: _find(recipe, seed, store) for seed in seeds}
+        if None not in found.values():
+            bar.update(len(seeds) * recipe.steps)
+            return found
+        trained = _train(recipe, seeds, bar)
+        for seed, tensors in trained.items():
+            try:
+                write(store.path(provenance | {"seed": seed}), tensors, provenance | {"seed": seed})
+            except OSError as error:
+                warnings.warn(
+                    f"seed {seed} was trained but could not be kept in {store.folder} ({error.strerror})",
+                    stacklevel=4,
+                )
+    return trained
+
+
+def _train(recipe: Recipe, seeds: list[int], bar: tqdm) -> dict[int, dict[str, Tensor]]:
+    padded = seeds + [seeds[-1]] * (WIDTH - len(seeds))
+    networks = starting_networks(recipe, padded)
+    data = [stream for _, stream in map(_streams, padded)]
+    weights = [getattr(networks, field.name).requires_grad_() for field in fields(TanhRNN)]
+    optimiser = torch.optim.Adam(weights, lr=recipe.learning_rate)
+    losses = torch.zeros(WIDTH, math.ceil(recipe.steps / LOSS_WINDOW))
+    counts = torch.zeros(losses.shape[1])
+    for step in range(recipe.steps):
+        cosine = 0.5 * (1 + math.cos(math.pi * step / recipe.steps))
+        optimiser.param_groups[0]["lr"] = recipe.learning_rate * (0.01 + 0.99 * cosine)
+        inputs, targets, mask = _batch(recipe, data)
+        optimiser.zero_grad()
+        value = loss(networks, inputs, targets, mask)
+        value.sum().backward()
+        _clip(weights, recipe.clip)
+        optimiser.step()
+        losses[:, step // LOSS_WINDOW] += value.detach()
+        counts[step // LOSS_WINDOW] += 1
+        if not value.isfinite().all():
+            seed = padded[int((~value.isfinite()).nonzero()[0])]
+            raise FloatingPointError(
+                f"the network with seed {seed} diverged at step {step}; a lower learning_rate than "
+                f"{recipe.learning_rate:g} or a lower clip than {recipe.clip:g} may help"
+            )
+        bar.update(len(seeds))
+    losses /= counts
+    return {
+        seed: {field.name: matrix[i].detach() for field, matrix in zip(fields(TanhRNN), weights, strict=True)}
+        | {"loss": losses[i]}
+        for i, seed in enumerate(seeds)
+    }
+
+
+def _batch(recipe: Recipe, rngs: list[np.random.Generator]) -> tuple[Tensor, Tensor, Tensor]:
+    """Fresh trials for every network, each from its own stream."""
+    trials = [recipe.task.sample(recipe.trials, rng) for rng in rngs]
+    inputs = torch.from_numpy(np.stack([each.inputs for each in trials]).astype(np.float32, copy=False))
+    targets = torch.from_numpy(np.stack([each.targets for each in trials]).astype(np.float32, copy=False))
+    return inputs, targets, torch.from_numpy(trials[0].mask)
+
+
+def _clip(weights: list[Tensor], largest: float) -> None:
+    """Scale each network's gradient, over all its weights, to a norm of at most `largest`."""
+    norm = sum(matrix.grad.square().sum(dim=(1, 2)) for matrix in weights).sqrt()
+    scale = (largest / (norm + 1e-12)).clamp(max=1.0)
+    for matrix in weights:
+        matrix.grad *= scale[:, None, None]
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
