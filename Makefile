@@ -34,6 +34,7 @@ lab: $(READY) ## open the notebooks in JupyterLab
 
 execute: $(READY) ## run all text twins and store the notebooks
 	$(BIN)/python book/_tools/execute.py
+	$(BIN)/python book/_tools/pictures.py
 
 reference: $(READY) ## train the reference solutions anew
 	$(BIN)/python -c 'from tasksym.training import write_references; write_references()'

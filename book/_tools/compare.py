@@ -29,7 +29,8 @@ FLOOR = Decimal("1e-12")
 # its place. So many have, of 24 points in 6 × 4 inches at 144 dpi, when
 #   all data change by 1e-5 or 1e-4 of their values: 0 (by 1e-3, which moves a point by two pixels: 42);
 #   a marker of size 4 moves by 5 % of the axis: 178 (by 1 %: 86); a fainter one of size 2: 58; of size 1: 42.
-# A plain count of differing pixels separates nothing: 96 at 1e-4 against 74 for a moved marker of size 2.
+# A plain count of differing pixels does not separate: five curves changed by 1e-4 give 96, the moved marker of size
+# 2 gives 58 to 74.
 COLOUR = 24
 MOVED = 25
 

@@ -41,6 +41,8 @@ def ablation_profile(solutions: Solutions, trials: Trials | None = None, alpha: 
     arXiv 2606.18457.
     """
     trials = solutions.recipe.evaluation_trials() if trials is None else trials
+    if not isinstance(trials, Trials):
+        raise TypeError(f"trials must be Trials, such as recipe.evaluation_trials(512); got {trials!r}")
     rows = []
     for network, seed in enumerate(solutions.seeds):
         sectors = ordered_schur(solutions.weights.W_hh[network]).sectors(alpha)

@@ -20,6 +20,7 @@ COLOURS = {
 }  # Okabe and Ito: told apart by colour-blind readers
 SECTORS = {"R": "#0072B2", "C": "#009E73"}
 INK, GREY = "#222222", "#8a8a8a"
+NAMES = {"fvu": "FVU", "delta_fvu": "ΔFVU", "sensitivity": "S"}  # of a profile's columns, as pages print them
 
 
 def use_style() -> None:
@@ -29,8 +30,8 @@ def use_style() -> None:
         style="ticks",
         font="DejaVu Sans",  # comes with matplotlib, so that figures agree between machines
         rc={
-            "figure.figsize": (6.4, 3.6),
-            "figure.dpi": 120,
+            "figure.figsize": (5.6, 3.4),  # small, so that labels stay legible on a phone
+            "figure.dpi": 144,
             "figure.constrained_layout.use": True,
             "figure.facecolor": "white",  # opaque: figures stay legible on a dark page
             "savefig.facecolor": "white",
@@ -50,7 +51,7 @@ def table(frame: pd.DataFrame, index: str) -> pd.DataFrame:
         printed[column] = ["–" if np.isnan(value) else f"{value:#.3g}" for value in frame[column]]
     if "couplings" in printed:
         printed["couplings"] = printed["couplings"].map(label)
-    return printed.set_index(index).rename_axis(None)
+    return printed.set_index(index).rename_axis(None).rename(columns=NAMES)
 
 
 def label(couplings: str) -> str:
@@ -179,6 +180,6 @@ def profile(table: pd.DataFrame, column: str = "delta_fvu", ax: Axes | None = No
         ax.set_yscale("symlog", linthresh=1e-3)
         ax.set_ylim(bottom=min(0.0, 1.5 * table[column].min()))
         ax.axhline(0, color=GREY, linewidth=0.8)
-    ax.set(xticks=range(len(order)), xlabel="couplings removed", ylabel=names.get(column, column))
+    ax.set(xticks=range(len(order)), xlabel="couplings removed", ylabel=NAMES.get(column, column))
     ax.set_xticklabels([label(couplings) for couplings in order], rotation=30, ha="right", rotation_mode="anchor")
     return ax

@@ -281,7 +281,10 @@ def _distance_to_circle(schur: OrderedSchur, radius: float, angles: int = 16) ->
 
 def _names(couplings: str | Iterable[str]) -> list[str]:
     """The couplings of a set, in canonical order."""
-    names = [name for name in couplings.split("+") if name] if isinstance(couplings, str) else list(couplings)
+    if isinstance(couplings, str):
+        names = couplings.split("+") if couplings else []
+    else:
+        names = list(couplings) if isinstance(couplings, Iterable) else [couplings]
     if unknown := [name for name in names if name not in COUPLINGS]:
         raise ValueError(f"couplings are RR, CR and CC, joined by '+' as in 'RR+CC'; got {unknown[0]!r}")
     return [name for name in COUPLINGS if name in names]

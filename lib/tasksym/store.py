@@ -77,7 +77,8 @@ def write(path: Path, tensors: dict[str, Tensor], provenance: dict) -> None:
     """
     tensors = {name: tensor.contiguous() for name, tensor in sorted(tensors.items())}
     text = json.dumps(provenance, sort_keys=True)
-    metadata = {"provenance": text, "sha256": _checksum(tensors, text)}
+    # One entry, since safetensors writes several in no fixed order, and equal results shall be equal files.
+    metadata = {"tasksym": json.dumps({"provenance": text, "sha256": _checksum(tensors, text)})}
     partial = path.with_suffix(".partial")  # one name a result: what a killed process left is overwritten
     try:
         with open(partial, "wb") as file:
@@ -100,13 +101,13 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict]:
     """
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
+            metadata = json.loads((file.metadata() or {})["tasksym"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}
-        text = metadata["provenance"]
+        text, checksum = metadata["provenance"], metadata["sha256"]
         provenance = json.loads(text)
-    except (SafetensorError, KeyError, ValueError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{path} is damaged or not a tasksym file ({error})") from None
-    if metadata.get("sha256") != _checksum(tensors, text):
+    if checksum != _checksum(tensors, text):
         raise StoreError(f"{path} is damaged: its bytes do not match the checksum it carries")
     return tensors, provenance
 

@@ -1,0 +1,108 @@
+"""The ablation profile against a plain twin, its invariances, and what the reference solutions must show."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.linalg
+import torch
+
+import tasksym as ts
+
+
+@pytest.fixture(scope="module")
+def solutions():
+    return ts.reference("flip-flop")
+
+
+@pytest.fixture(scope="module")
+def profile(solutions):
+    return ts.ablation_profile(solutions)
+
+
+def first(solutions, networks=2):
+    """The first few networks only, where two will do."""
+    weights = ts.TanhRNN(*(getattr(solutions.weights, f.name)[:networks] for f in dataclasses.fields(ts.TanhRNN)))
+    return ts.Solutions(solutions.recipe, solutions.seeds[:networks], weights, solutions.loss[:networks])
+
+
+def test_the_table_is_tidy(profile):
+    columns = ["seed", "couplings", "rank", "gap", "mass", "fvu", "delta_fvu", "sensitivity", "score"]
+    assert list(profile.columns) == columns
+    assert len(profile) == 16 * 8
+    assert tuple(profile["couplings"][:8]) == ts.SETS
+    whole = profile[profile["couplings"] == ""]
+    assert (whole["mass"] == 0).all() and (whole["delta_fvu"] == 0).all() and whole["sensitivity"].isna().all()
+
+
+def test_every_network_solves_the_task_and_needs_cr_most(profile):
+    """What the flip-flop page claims, over all sixteen seeds."""
+    whole = profile[profile["couplings"] == ""]
+    assert whole["fvu"].median() <= 0.01
+    assert (whole["rank"] == 3).sum() > 8
+    effect = profile.pivot(index="seed", columns="couplings", values="delta_fvu")
+    assert ((effect["CR"] > effect["CC"]) & (effect["CC"] > effect["RR"])).sum() >= 15
+
+
+def test_the_profile_is_its_definition(solutions):
+    """Built from LAPACK's own bipartition and a plain rollout, for the two sets that are canonical: none and CR."""
+    two = first(solutions)
+    trials = solutions.recipe.evaluation_trials(32)
+    table = ts.ablation_profile(two, trials)
+    for network, seed in enumerate(two.seeds):
+        W_xh, W, W_hy = (getattr(two.weights, name)[network].double().numpy() for name in ("W_xh", "W_hh", "W_hy"))
+        _, Z, rank = scipy.linalg.schur(W, output="real", sort=lambda re, im: np.hypot(re, im) >= 0.9)
+        P = Z[:, :rank] @ Z[:, :rank].T
+        for couplings, matrix in (("", W), ("CR", W - P @ W @ (np.eye(64) - P))):
+            h, outputs = np.zeros((32, 64)), []
+            for x in trials.inputs:
+                h = np.tanh(x @ W_xh.T + h @ matrix.T)
+                outputs.append(h @ W_hy.T)
+            row = table[(table["seed"] == seed) & (table["couplings"] == couplings)].iloc[0]
+            assert row["rank"] == rank
+            assert row["fvu"] == pytest.approx(ts.fvu(np.array(outputs), trials), abs=1e-10)
+            assert row["mass"] == pytest.approx(np.linalg.norm(W - matrix), abs=1e-10)
+
+
+def delta_fvu(solutions, sectors, trials):
+    sets = ("", *ts.COUPLINGS)
+    ablated = np.stack([sectors.ablate(couplings) for couplings in sets])
+    values = ts.fvu(solutions.weights.variants(0, ablated).outputs(trials.inputs), trials)
+    return values[1:] - values[0]
+
+
+def test_cr_does_not_depend_on_the_order_inside_a_sector(solutions):
+    """Over twenty admissible orders; CC and RR do, which is why a page must give their range."""
+    trials = solutions.recipe.evaluation_trials(128)
+    schur, rng = ts.ordered_schur(solutions.weights.W_hh[0]), np.random.default_rng(0)
+    effects = np.array(
+        [delta_fvu(solutions, schur.reordered(schur.admissible_order(rng)).sectors(), trials) for _ in range(20)]
+    )
+    spread = dict(zip(ts.COUPLINGS, np.ptp(effects, axis=0), strict=True))
+    assert spread["CR"] < 1e-8
+    assert spread["CC"] > 1e-3 and spread["RR"] > 1e-5
+
+
+def test_signed_permutations_of_the_hidden_units_change_nothing(solutions):
+    two, rng = first(solutions), np.random.default_rng(0)
+    P = torch.tensor(np.diag(rng.choice([-1.0, 1.0], size=64))[rng.permutation(64)], dtype=torch.float32)
+    weights = ts.TanhRNN(P @ two.weights.W_xh, P @ two.weights.W_hh @ P.T, two.weights.W_hy @ P.T)
+    trials = solutions.recipe.evaluation_trials(64)
+    pd.testing.assert_frame_equal(
+        ts.ablation_profile(dataclasses.replace(two, weights=weights), trials),
+        ts.ablation_profile(two, trials),
+        atol=1e-9,
+        rtol=1e-7,
+    )
+
+
+def test_sensitivity_is_undefined_where_the_mass_is_rounding(solutions):
+    """A normal matrix has no couplings: what float32 leaves of them is no mass."""
+    Q = torch.tensor(np.linalg.qr(np.random.default_rng(0).normal(size=(64, 64)))[0], dtype=torch.float32)
+    one = first(solutions, 1)
+    orthogonal = dataclasses.replace(one.weights, W_hh=Q[None])
+    table = ts.ablation_profile(dataclasses.replace(one, weights=orthogonal), solutions.recipe.evaluation_trials(8))
+    assert (table["rank"] == 64).all() and table["gap"].isna().all()
+    assert (table["mass"] < 1e-4).all() and table["sensitivity"].isna().all()
+    assert table["delta_fvu"].abs().max() < 1e-3

@@ -1,0 +1,80 @@
+"""Figures draw what they are given, and tables print it in the house style."""
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+
+import tasksym as ts
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+
+@pytest.fixture(scope="module")
+def solutions():
+    return ts.reference("flip-flop")
+
+
+@pytest.fixture
+def ax():
+    with matplotlib.rc_context():
+        ts.plotting.use_style()
+        figure, ax = plt.subplots()
+        yield ax
+        plt.close(figure)
+
+
+def test_loss_draws_every_seed(solutions, ax):
+    assert ts.plotting.loss(solutions, ax) is ax
+    assert len(ax.lines) == 16
+    np.testing.assert_allclose(ax.lines[3].get_ydata(), solutions.loss[3])
+    assert ax.lines[3].get_xdata()[-1] == solutions.recipe.steps
+
+
+def test_rollout_draws_every_channel(solutions, ax):
+    trials = solutions.recipe.evaluation_trials(4)
+    outputs = solutions.weights.outputs(trials.inputs)[0]
+    ts.plotting.rollout(trials, outputs, trial=2, ax=ax)
+    drawn = [line.get_ydata() for line in ax.lines if len(line.get_ydata()) == 60][1::2]
+    for channel, values in enumerate(drawn):
+        np.testing.assert_allclose(values - 3 * (2 - channel), outputs[:, 2, channel], atol=1e-6)
+
+
+def test_spectrum_draws_every_eigenvalue(solutions, ax):
+    schur = ts.ordered_schur(solutions.weights.W_hh[0])
+    ts.plotting.spectrum(schur, ax=ax)
+    drawn = np.concatenate([line.get_xdata() + 1j * line.get_ydata() for line in ax.lines[1:]])
+    expected = np.linalg.eigvals(schur.W)
+    assert len(drawn) == 64
+    assert np.abs(drawn[:, None] - expected).min(axis=1).max() < 1e-9
+
+
+@pytest.mark.filterwarnings("ignore::tasksym.SplitWarning")  # 0.4 cuts through a crowd of eigenvalues
+@pytest.mark.parametrize("alpha", [0.9, 0.4, 5.0])
+def test_schur_form_draws_t(solutions, ax, alpha):
+    sectors = ts.ordered_schur(solutions.weights.W_hh[0]).sectors(alpha)
+    ts.plotting.schur_form(sectors, ax)
+    np.testing.assert_array_equal(ax.images[0].get_array(), sectors.schur.T)
+    assert {text.get_text() for text in ax.texts} == {"RR", "CR", "CC"}
+    ax.figure.canvas.draw()
+
+
+@pytest.mark.parametrize("column, sets", [("delta_fvu", 7), ("score", 8), ("sensitivity", 7)])
+def test_profile_draws_every_seed(solutions, ax, column, sets):
+    table = ts.ablation_profile(solutions, solutions.recipe.evaluation_trials(8))
+    ts.plotting.profile(table, column, ax)
+    points = [line for line in ax.lines if line.get_marker() == "o"]
+    assert len(points) == sets
+    for line, couplings in zip(points, ts.SETS[-sets:], strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), table.loc[table["couplings"] == couplings, column])
+
+
+def test_a_table_is_printed_with_three_digits():
+    frame = pd.DataFrame(
+        {"couplings": ["", "CR"], "fvu": [0.0012345, 1.0], "sensitivity": [np.nan, -12.345], "rank": [3, 3]}
+    )
+    printed = ts.plotting.table(frame, index="couplings")
+    assert list(printed.index) == ["none", "CR"]
+    assert printed.to_dict("list") == {"FVU": ["0.00123", "1.00"], "S": ["–", "-12.3"], "rank": [3, 3]}
+    assert frame["fvu"][0] == 0.0012345, "the table itself is not changed"

@@ -1,0 +1,105 @@
+"""Wrong calls: each is answered by this package, in a sentence that says what was given and what to do.
+
+python tests/test_wrong_calls.py prints the table.
+"""
+
+import dataclasses
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import tasksym as ts
+
+PACKAGE = Path(ts.__file__).parent
+W = np.diag([1.0, 0.5])
+TASK = ts.FlipFlop(bits=1, steps=4)
+TRIALS = TASK.sample(3, rng=0)
+ONES = torch.ones(1, 2, 2)
+
+
+def with_entry(value):
+    matrix = np.eye(4)
+    matrix[2, 1] = value
+    return matrix
+
+
+def networks(**matrices):
+    return ts.TanhRNN(**({"W_xh": torch.ones(1, 2, 1), "W_hh": ONES, "W_hy": torch.ones(1, 1, 2)} | matrices))
+
+
+def with_reference(**changes):
+    return dataclasses.replace(ts.reference("flip-flop"), **changes)
+
+
+# what is wrong: (the call, what the message must say)
+CALLS = {
+    "NaN in W": (lambda: ts.ordered_schur(with_entry(np.nan)), r"W must be finite, but W\[2, 1\] is nan"),
+    "infinity in W": (lambda: ts.ordered_schur(with_entry(-np.inf)), r"W\[2, 1\] is -inf"),
+    "non-square W": (lambda: ts.ordered_schur(np.ones((3, 4))), r"square matrix, got shape \(3, 4\)"),
+    "batch of W": (lambda: ts.ordered_schur(np.ones((2, 3, 3))), r"pass one matrix at a time, as in ordered_schur\(W\[0\]\)"),
+    "empty W": (lambda: ts.ordered_schur(np.ones((0, 0))), r"non-empty square matrix, got shape \(0, 0\)"),
+    "complex W": (lambda: ts.ordered_schur(1j * W), r"W must be real, got complex128"),
+    "text for W": (lambda: ts.ordered_schur("W"), r"W must hold numbers, got dtype <U1"),
+    "ragged W": (lambda: ts.ordered_schur([[1, 2], [3]]), r"W must be a rectangular array of numbers"),
+    "boolean W": (lambda: ts.ordered_schur(W > 0), r"W must hold numbers, got dtype bool"),
+    "negative alpha": (lambda: ts.ordered_schur(W).sectors(-0.9), r"alpha must be a finite number in \(0, inf\), got -0.9"),
+    "NaN for alpha": (lambda: ts.ordered_schur(W).sectors(np.nan), r"alpha must be a finite number .* got nan"),
+    "text for alpha": (lambda: ts.ordered_schur(W).sectors("0.9"), r"alpha must be a number, got '0.9'"),
+    "alpha of a profile": (lambda: ts.ablation_profile(ts.reference("flip-flop"), TRIALS, alpha=0), r"alpha must be .* got 0"),
+    "unknown coupling": (lambda: ts.ordered_schur(W).sectors().ablate("RC"), r"couplings are RR, CR and CC, .* got 'RC'"),
+    "couplings by comma": (lambda: ts.ordered_schur(W).sectors().ablate("RR,CC"), r"joined by '\+' as in 'RR\+CC'; got 'RR,CC'"),
+    "couplings by number": (lambda: ts.ordered_schur(W).sectors().ablate(3), r"couplings are RR, CR and CC, .* got 3"),
+    "unknown sector": (lambda: ts.ordered_schur(W).sectors().basis("B"), r"sector must be 'R' or 'C', got 'B'"),
+    "order that is none": (lambda: ts.ordered_schur(W).reordered([0, 0]), r"permutation of the 2 blocks, got \[0, 0\]"),
+    "zero trials": (lambda: TASK.sample(0, rng=0), r"trials must be at least 1, got 0"),
+    "half a trial": (lambda: TASK.sample(0.5, rng=0), r"trials must be a whole number, got 0.5"),
+    "no seed": (lambda: TASK.sample(3, rng=None), r"rng must be a seed \(an int\) or a numpy Generator, got None"),
+    "probability of two": (lambda: ts.FlipFlop(pulse_probability=2), r"pulse_probability must be .* in \[0, 1\], got 2"),
+    "no bits": (lambda: ts.FlipFlop(bits=0), r"bits must be at least 1, got 0"),
+    "outputs of other trials": (lambda: TASK.score(np.ones((4, 2, 1)), TRIALS), r"outputs must end in .* \(4, 3, 1\), got shape \(4, 2, 1\)"),
+    "NaN outputs": (lambda: ts.fvu(np.full((4, 3, 1), np.nan), TRIALS), r"outputs must be finite, but outputs\[0, 0, 0\] is nan \(12"),
+    "inputs without trials": (lambda: ts.Trials(np.ones((4, 1)), np.ones((4, 3, 1)), np.ones(4, bool)), r"inputs must have the axes \(time, trial, channel\)"),
+    "mask of numbers": (lambda: ts.Trials(np.ones((4, 3, 1)), np.ones((4, 3, 1)), np.ones(4)), r"mask must be boolean"),
+    "empty mask": (lambda: ts.Trials(np.ones((4, 3, 1)), np.ones((4, 3, 1)), np.zeros(4, bool)), r"mask must select at least one step"),
+    "NaN weights": (lambda: networks(W_hh=ONES * torch.nan), r"W_hh must be finite, but W_hh\[0, 0, 0\] is nan \(4 such entries\)"),
+    "weights of one network": (lambda: networks(W_hh=ONES[0]), r"W_hh must have three axes, the first counting networks; got shape \(2, 2\)"),
+    "weights that do not fit": (lambda: networks(W_xh=torch.ones(1, 3, 1)), r"W_xh must have shape \(1, 2, 1\), got \(1, 3, 1\)"),
+    "weights as integers": (lambda: networks(W_hh=ONES.int()), r"W_hh must be a floating torch.Tensor, got torch.int32"),
+    "mixed precision": (lambda: networks(W_hh=ONES.double()), r"must share one dtype"),
+    "inputs of another task": (lambda: networks().outputs(np.ones((4, 3, 5))), r"inputs must have shape \(time, trial, 1\).*got \(4, 3, 5\)"),
+    "trials of another task": (lambda: ts.ablation_profile(ts.reference("flip-flop"), TRIALS), r"inputs must have shape \(time, trial, 3\)"),
+    "trials that are none": (lambda: ts.ablation_profile(ts.reference("flip-flop"), 512), r"trials must be Trials, such as recipe.evaluation_trials\(512\); got 512"),
+    "negative width": (lambda: ts.Recipe(TASK, hidden=-64), r"hidden must be at least 1, got -64"),
+    "infinite rate": (lambda: ts.Recipe(TASK, learning_rate=np.inf), r"learning_rate must be a finite number in \(0, inf\), got inf"),
+    "unknown start": (lambda: ts.Recipe(TASK, start="zeros"), r"start must be one of gaussian, got 'zeros'"),
+    "task by name": (lambda: ts.Recipe("flip-flop"), r"task must be a task such as FlipFlop\(\)"),
+    "recipe by name": (lambda: ts.solve("flip-flop", [0]), r"recipe must be a Recipe, got 'flip-flop'; did you mean RECIPES\['flip-flop'\]\?"),
+    "no seeds": (lambda: ts.solve(ts.RECIPES["flip-flop"], []), r"seeds must name at least one network"),
+    "one seed": (lambda: ts.solve(ts.RECIPES["flip-flop"], 8), r"seeds must be a collection of whole numbers such as range\(8\), got 8"),
+    "repeated seeds": (lambda: ts.solve(ts.RECIPES["flip-flop"], [1, 2, 1]), r"seeds must be distinct, but \[1\] are repeated"),
+    "negative seed": (lambda: ts.solve(ts.RECIPES["flip-flop"], [-1]), r"each seed must be at least 0, got -1"),
+    "unknown reference": (lambda: ts.reference("flipflop"), r"no recipe is named 'flipflop'; there are flip-flop"),
+    "store that is a file": (lambda: ts.solve(ts.Recipe(TASK, steps=1), [0], store=ts.Store(Path(__file__))), r"cannot write to the store .* set TASKSYM_STORE"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_wrong_call_is_answered(name):
+    call, message = CALLS[name]
+    with pytest.raises((ValueError, TypeError, LookupError, ts.StoreError), match=message) as caught:
+        call()
+    raised_in = Path(traceback.extract_tb(caught.tb)[-1].filename)
+    assert raised_in.is_relative_to(PACKAGE), f"raised inside {raised_in}"
+    assert caught.value.__cause__ is None
+
+
+if __name__ == "__main__":
+    print("| what is wrong | answer |\n|---|---|")
+    for name, (call, _) in CALLS.items():
+        try:
+            call()
+        except Exception as error:
+            print(f"| {name} | {type(error).__name__}: {error.args[0]} |")
