@@ -3,6 +3,7 @@
 import re
 import subprocess
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def applies(requirement, platform):
 def test_the_lock_pins_what_the_project_asks_for(platform):
     pinned = {r.name.lower() for r in LOCK if applies(r, platform)}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    asked = project["dependencies"] + sum(project["optional-dependencies"].values(), [])
+    asked = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
     assert {Requirement(each).name.lower() for each in asked} <= pinned
     assert all(len(r.specifier) == 1 and str(r.specifier).startswith("==") for r in LOCK)
 

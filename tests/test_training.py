@@ -173,7 +173,7 @@ def test_a_full_disk_loses_nothing(store, monkeypatch):
 def test_a_store_that_cannot_be_written_is_said_before_training(tmp_path, monkeypatch):
     monkeypatch.setattr(training, "_train", lambda *_: pytest.fail("trained, although nothing could be kept"))
     (tmp_path / "file").write_text("")
-    with pytest.raises(ts.StoreError, match="cannot write to the store .*TASKSYM_STORE"):
+    with pytest.raises(ts.StoreError, match=r"cannot write to the store .*TASKSYM_STORE"):
         ts.solve(SMALL, [0], store=ts.Store(tmp_path / "file"))
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (a row of the table is a line)
 """Wrong calls: each is answered by this package, in a sentence that says what was given and what to do.
 
 python tests/test_wrong_calls.py prints the table.

@@ -161,13 +161,6 @@ def schur_form(sectors: Sectors, ax: Axes | None = None) -> Axes:
 def profile(table: pd.DataFrame, column: str = "delta_fvu", ax: Axes | None = None) -> Axes:
     """A column of an ablation profile against the set removed: every seed a point, the median a line."""
     ax = ax or plt.gca()
-    names = {
-        "delta_fvu": "ΔFVU",
-        "sensitivity": "S = ΔFVU / mass",
-        "score": "score",
-        "fvu": "FVU",
-        "mass": "mass",
-    }
     order = [couplings for couplings in SETS if couplings or column not in ("delta_fvu", "sensitivity", "mass")]
     seeds = {seed: k for k, seed in enumerate(sorted(table["seed"].unique()))}
     for place, couplings in enumerate(order):
