@@ -107,6 +107,16 @@ def test_every_matrix(family):
             check_form(W, ts.ordered_schur(W))
 
 
+@pytest.mark.parametrize("family", ["±λ", "Jordan rotated", "clustered pairs", "shift with noise"])
+def test_eigenvalues_that_move_when_swapped_are_ordered_all_the_same(family):
+    """Nearly defective ones move by more than the tolerance, so that one pass of sorting is not enough."""
+    rng = np.random.default_rng(0)
+    for n in (2, 3, 4, 5, 6, 7, 8, 12, 16, 24):
+        for _ in range(60):
+            W = FAMILIES[family](n, rng)
+            check_form(W, ts.ordered_schur(W))
+
+
 @given(arrays(np.float64, st.integers(1, 9).map(lambda n: (n, n)), elements=st.floats(-2, 2, width=16)))
 @settings(deadline=None, max_examples=400)
 def test_any_small_matrix(W):

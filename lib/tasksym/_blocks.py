@@ -10,18 +10,20 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dtrexc
 
+PASSES = 20
+
 
 def sort(T, Q, eps, refused):
-    """Bring to every place in turn the first block whose modulus is, to the tolerance, the largest of the rest."""
-    place = 0
-    while place < len(starts := starts_of(T)):
-        moduli = np.abs(eigenvalues_of(T, starts))
-        # Half of the tolerance decides; the other half is for what later swaps round.
-        largest = moduli[place:].max() - tie_tolerance(moduli, len(T), eps) / 2
-        block = place + int(np.argmax(moduli[place:] >= largest))
-        T, Q = _move(T, Q, starts, block, place, refused)
-        # If a pair was split on its way, its larger half is still to be found.
-        place += len(starts_of(T)) == len(starts)
+    """Order the blocks by non-increasing modulus, up to the tie tolerance.
+
+    A swap moves ill-conditioned eigenvalues by more than the tolerance, so that one pass may leave a pair out of
+    order. Further passes mend that; what they cannot mend is noted in `refused`.
+    """
+    for _ in range(PASSES):
+        T, Q = _pass(T, Q, eps, refused)
+        if not (unsettled := _out_of_order(T, eps)):
+            return T, Q
+    refused.extend(pair for pair in unsettled if pair not in refused)
     return T, Q
 
 
@@ -60,6 +62,29 @@ def eigenvalues_of(T, starts) -> np.ndarray:
 def tie_tolerance(moduli, n, eps) -> float:
     """Moduli that differ by no more than this are equal for all that rounding can tell."""
     return float(max(n, 10) * eps * moduli.max())
+
+
+def _pass(T, Q, eps, refused):
+    """Bring to every place in turn the first block whose modulus is, to the tolerance, the largest of the rest."""
+    place = 0
+    while place < len(starts := starts_of(T)):
+        moduli = np.abs(eigenvalues_of(T, starts))
+        # Half of the tolerance decides; the other half is for what later swaps round.
+        largest = moduli[place:].max() - tie_tolerance(moduli, len(T), eps) / 2
+        block = place + int(np.argmax(moduli[place:] >= largest))
+        T, Q = _move(T, Q, starts, block, place, refused)
+        # If a pair was split on its way, its larger half is still to be found.
+        place += len(starts_of(T)) == len(starts)
+    return T, Q
+
+
+def _out_of_order(T, eps):
+    """Pairs of eigenvalues of which the one above is smaller by more than the tolerance."""
+    eigenvalues = eigenvalues_of(T, starts_of(T))
+    moduli = np.abs(eigenvalues)
+    largest_below = np.maximum.accumulate(moduli[::-1])[::-1]
+    above = np.flatnonzero(moduli < largest_below - tie_tolerance(moduli, len(T), eps))
+    return [(complex(eigenvalues[i]), complex(eigenvalues[i + int(np.argmax(moduli[i:]))])) for i in above]
 
 
 def _move(T, Q, starts, block, place, refused):

@@ -41,7 +41,7 @@ class OrderedSchur:
     eps : float
         Rounding unit of the dtype in which W was given.
     refused : tuple of (complex, complex)
-        Pairs of eigenvalues so close that LAPACK would not swap them; they stand as they stood.
+        Pairs of eigenvalues so close, or so ill-conditioned, that no swap puts them in order; they stand as they are.
     """
 
     W: np.ndarray
