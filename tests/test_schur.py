@@ -107,14 +107,36 @@ def test_every_matrix(family):
             check_form(W, ts.ordered_schur(W))
 
 
-@pytest.mark.parametrize("family", ["±λ", "Jordan rotated", "clustered pairs", "shift with noise"])
-def test_eigenvalues_that_move_when_swapped_are_ordered_all_the_same(family):
-    """Nearly defective ones move by more than the tolerance, so that one pass of sorting is not enough."""
-    rng = np.random.default_rng(0)
-    for n in (2, 3, 4, 5, 6, 7, 8, 12, 16, 24):
-        for _ in range(60):
-            W = FAMILIES[family](n, rng)
-            check_form(W, ts.ordered_schur(W))
+def test_eigenvalues_that_move_when_swapped_are_ordered_all_the_same():
+    """Here ±½ are double and nearly defective: each swap moves them by far more than the tolerance.
+
+    One pass of sorting leaves this matrix out of order; it was found by chance, about once in three thousand draws.
+    """
+    W = np.array(
+        [
+            [-0.20034107809763627, 0.4905414935344572, 0.1227232022799492, -0.1255772135315732],
+            [0.41138656154199965, 0.17173779391443572, -0.052966655963497054, -0.0379609623376312],
+            [0.11305868370177903, -0.02202158214639342, 0.4601973263455955, 0.15106248918834628],
+            [-0.10659101199925201, -0.21859380448938462, 0.182906743972172, -0.431594042162395],
+        ]
+    )
+    check_form(W, ts.ordered_schur(W))
+
+
+def test_what_no_swap_can_settle_is_recorded(monkeypatch):
+    """Let every swap disturb the eigenvalues anew: sorting ends, and says which pairs it could not order."""
+    real, rng = _blocks.dtrexc, np.random.default_rng(0)
+
+    def disturbing(T, Q, source, target):
+        T, Q, info = real(T, Q, source, target)
+        return T + np.diag(0.1 * rng.random(len(T))), Q, info
+
+    monkeypatch.setattr(_blocks, "dtrexc", disturbing)
+    refused = []
+    T, _ = _blocks.sort(np.diag(np.linspace(0.1, 0.2, 12)) + np.triu(np.ones((12, 12)), 1), np.eye(12), EPS, refused)
+    eigenvalues = _blocks.eigenvalues_of(T, _blocks.starts_of(T)).real
+    increases = [i for i in range(12) if eigenvalues[i] < eigenvalues[i:].max() - 1e-12]
+    assert {pair[0].real for pair in refused} >= {eigenvalues[i] for i in increases}
 
 
 @given(arrays(np.float64, st.integers(1, 9).map(lambda n: (n, n)), elements=st.floats(-2, 2, width=16)))
