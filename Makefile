@@ -37,7 +37,7 @@ execute: $(READY) ## run all text twins and store the notebooks
 	$(BIN)/python book/_tools/pictures.py
 
 reference: $(READY) ## train the reference solutions anew
-	$(BIN)/python -c 'from tasksym.training import write_references; write_references()'
+	$(BIN)/python -c 'from tasksym.references import write_references; write_references()'
 
 lock: $(READY) ## resolve pyproject.toml anew into requirements.txt
 	$(BIN)/pip install --quiet uv

@@ -2,23 +2,31 @@
 
 from tasksym import plotting
 from tasksym.ablation import ablation_profile
+from tasksym.gradient import loss
 from tasksym.metrics import fvu, normalised_sensitivity
-from tasksym.networks import TanhRNN, loss
-from tasksym.recipes import RECIPES, Recipe
+from tasksym.networks import TanhRNN
+from tasksym.recipes import PARAMETRISATIONS, RECIPES, STARTS, Recipe
+from tasksym.references import REFERENCE_SEEDS, reference
 from tasksym.schur import COUPLINGS, SETS, OrderedSchur, Sectors, SplitWarning, ordered_schur
 from tasksym.store import Store, StoreError
-from tasksym.tasks import FlipFlop, Trials
-from tasksym.training import REFERENCE_SEEDS, Solutions, reference, solve, starting_networks
+from tasksym.tasks import ContextIntegration, Copy, FlipFlop, SineGeneration
+from tasksym.training import Solutions, solve, starting_networks
+from tasksym.trials import Trials
 
 __all__ = [
     "COUPLINGS",
+    "PARAMETRISATIONS",
     "RECIPES",
     "REFERENCE_SEEDS",
     "SETS",
+    "STARTS",
+    "ContextIntegration",
+    "Copy",
     "FlipFlop",
     "OrderedSchur",
     "Recipe",
     "Sectors",
+    "SineGeneration",
     "Solutions",
     "SplitWarning",
     "Store",

@@ -65,16 +65,30 @@ def tie_tolerance(moduli, n, eps) -> float:
 
 
 def _pass(T, Q, eps, refused):
-    """Bring to every place in turn the first block whose modulus is, to the tolerance, the largest of the rest."""
-    place = 0
-    while place < len(starts := starts_of(T)):
-        moduli = np.abs(eigenvalues_of(T, starts))
-        # Half of the tolerance decides; the other half is for what later swaps round.
-        largest = moduli[place:].max() - tie_tolerance(moduli, len(T), eps) / 2
-        block = place + int(np.argmax(moduli[place:] >= largest))
-        T, Q = _move(T, Q, starts, block, place, refused)
-        # If a pair was split on its way, its larger half is still to be found.
-        place += len(starts_of(T)) == len(starts)
+    """Bring to every place in turn the first block whose modulus is, to the tolerance, the largest of the rest.
+
+    Moduli and sizes are carried along in lists: to read them off T after every move takes longer than the moves.
+    """
+    place, moduli = 0, None
+    while moduli is None or place < len(moduli):
+        if moduli is None:
+            starts = starts_of(T)
+            moduli = np.abs(eigenvalues_of(T, starts))
+            slack = tie_tolerance(moduli, len(T), eps) / 2  # the other half is for what later swaps round
+            moduli, sizes = moduli.tolist(), np.diff(starts, append=len(T)).tolist()
+            pairs = sizes.count(2)
+        largest = max(moduli[place:]) - slack
+        block = place
+        while moduli[block] < largest:
+            block += 1
+        if block > place:
+            T, Q, moved = _move(T, Q, sum(sizes[:block]), sum(sizes[:place]), refused)
+            for carried in (moduli, sizes):
+                carried.insert(place, carried.pop(block))
+            if not moved or np.count_nonzero(T.diagonal(-1)) < pairs:
+                # Where a pair was split on its way, its larger half is still to be found: the place stays open.
+                moduli, place = None, place - moved
+        place += 1
     return T, Q
 
 
@@ -87,17 +101,16 @@ def _out_of_order(T, eps):
     return [(complex(eigenvalues[i]), complex(eigenvalues[i + int(np.argmax(moduli[i:]))])) for i in above]
 
 
-def _move(T, Q, starts, block, place, refused):
-    """Move `block` up to `place`."""
-    if block == place:
-        return T, Q
-    moved_T, moved_Q, info = dtrexc(T, Q, starts[block] + 1, starts[place] + 1)
+def _move(T, Q, here, there, refused):
+    """Move the block that starts in row `here` up to row `there`, and tell whether it could be moved as a whole."""
+    moved_T, moved_Q, info = dtrexc(T, Q, here + 1, there + 1)
     if info == 0:
-        return moved_T, moved_Q
+        return moved_T, moved_Q, True
     # A swap on the way was refused. Step by step, let the block that would not yield go ahead in its stead.
-    for step in range(block, place, -1):
-        T, Q, _ = _swap(T, Q, starts_of(T), step, refused)
-    return T, Q
+    starts = starts_of(T)
+    for block in range(np.searchsorted(starts, here), np.searchsorted(starts, there), -1):
+        T, Q, _ = _swap(T, Q, starts_of(T), block, refused)
+    return T, Q, False
 
 
 def _swap(T, Q, starts, block, refused):

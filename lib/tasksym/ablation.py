@@ -7,8 +7,8 @@ import pandas as pd
 
 from tasksym.metrics import fvu, normalised_sensitivity
 from tasksym.schur import SETS, ordered_schur
-from tasksym.tasks import Trials
 from tasksym.training import Solutions
+from tasksym.trials import Trials
 
 
 def ablation_profile(solutions: Solutions, trials: Trials | None = None, alpha: float = 0.9) -> pd.DataFrame:

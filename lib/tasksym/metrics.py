@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tasksym import _checks
-from tasksym.tasks import Trials
+from tasksym.trials import Trials
 
 
 def fvu(outputs, trials: Trials) -> np.ndarray:

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import SymLogNorm
 
 from tasksym.schur import SETS, OrderedSchur, Sectors
-from tasksym.tasks import Trials
 from tasksym.training import LOSS_WINDOW, Solutions
+from tasksym.trials import Trials
 
 COLOURS = {
     "RR": "#0072B2",

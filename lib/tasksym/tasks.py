@@ -3,66 +3,82 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
+import scipy.signal
 
 from tasksym import _checks
+from tasksym.trials import Trials
 
 
-@dataclass(frozen=True, eq=False)
-class Trials:
-    """Inputs and targets of many trials of one task.
+@dataclass(frozen=True)
+class Copy:
+    """Watch a sequence of symbols, then replay it in silence (Hochreiter and Schmidhuber 1997; arXiv 2606.18457).
+
+    A trial has `length` steps with one symbol each, then `length` silent steps of replay. Only the replay counts.
 
     Parameters
     ----------
-    inputs : array (time, trial, in)
-    targets : array (time, trial, out)
-    mask : array of bool (time,)
-        Steps that count for the loss, the FVU and the score.
+    symbols : int
+        Symbols of the alphabet, at least 2; one channel each.
+    length : int
+        Symbols of a sequence.
 
     Raises
     ------
-    ValueError
-        If shapes disagree, an entry is not finite, or the mask is empty.
+    ValueError, TypeError
+        If a setting is out of range, or of the wrong kind.
     """
 
-    inputs: np.ndarray
-    targets: np.ndarray
-    mask: np.ndarray
+    symbols: int = 8
+    length: int = 9
 
     def __post_init__(self):
-        inputs = _checks.real_array("inputs", self.inputs)
-        targets = _checks.real_array("targets", self.targets)
-        mask = np.asarray(self.mask)
-        for name, array in (("inputs", inputs), ("targets", targets)):
-            if array.ndim != 3 or 0 in array.shape:
-                raise ValueError(
-                    f"{name} must have the axes (time, trial, channel), none empty; got shape {array.shape}"
-                )
-        if inputs.shape[:2] != targets.shape[:2]:
-            raise ValueError(
-                f"inputs and targets must agree in (time, trial), got {inputs.shape[:2]} and {targets.shape[:2]}"
-            )
-        if mask.dtype != bool or mask.shape != inputs.shape[:1]:
-            raise ValueError(
-                f"mask must be boolean with one entry a step, shape {inputs.shape[:1]}; got {mask.dtype} {mask.shape}"
-            )
-        if not mask.any():
-            raise ValueError("mask must select at least one step, but every entry is False")
-        for name, array in (("inputs", inputs), ("targets", targets), ("mask", mask)):
-            object.__setattr__(self, name, array)
+        _checks.count("symbols", self.symbols, minimum=2)
+        _checks.count("length", self.length)
 
+    @property
+    def inputs(self) -> int:
+        return self.symbols
 
-class Task(Protocol):
-    """What `solve` and `ablation_profile` need of a task; a frozen dataclass, so that a recipe can be hashed."""
+    @property
+    def outputs(self) -> int:
+        return self.symbols
 
-    inputs: int
-    outputs: int
+    def sample(self, trials: int, rng) -> Trials:
+        """Draw `trials` trials; `rng` is a seed or a NumPy Generator.
 
-    def sample(self, trials: int, rng) -> Trials: ...
+        Returns
+        -------
+        Trials
+            inputs and targets (time, trial, symbol) in {0, 1}; the last `length` steps count.
+        """
+        trials = _checks.count("trials", trials)
+        drawn = _checks.generator(rng).integers(self.symbols, size=(self.length, trials))
+        sequence = np.eye(self.symbols, dtype=np.float32)[drawn]
+        silence = np.zeros_like(sequence)
+        return Trials(
+            inputs=np.concatenate([sequence, silence]),
+            targets=np.concatenate([silence, sequence]),
+            mask=np.arange(2 * self.length) >= self.length,
+        )
 
-    def score(self, outputs, trials: Trials) -> np.ndarray: ...
+    def score(self, outputs, trials: Trials) -> np.ndarray:
+        """Share of replayed symbols that are right: the output of the right symbol stands above all others.
+
+        Parameters
+        ----------
+        outputs : array (..., time, trial, symbol)
+        trials : Trials
+
+        Returns
+        -------
+        array (...,) in [0, 1]
+        """
+        outputs = _checks.outputs(outputs, trials)[..., trials.mask, :, :]
+        wanted = trials.targets[trials.mask] == 1
+        right = np.where(wanted, outputs, -np.inf).max(axis=-1) > np.where(wanted, -np.inf, outputs).max(axis=-1)
+        return right.mean(axis=(-2, -1))
 
 
 @dataclass(frozen=True)
@@ -140,3 +156,164 @@ class FlipFlop:
         outputs = _checks.outputs(outputs, trials)
         right = np.sign(outputs) == np.sign(trials.targets)
         return right[..., trials.mask, :, :].mean(axis=(-3, -2, -1))
+
+
+@dataclass(frozen=True)
+class SineGeneration:
+    """Generate a sine wave whose frequency is told by a constant input (Sussillo and Barak 2013).
+
+    Parameters
+    ----------
+    steps : int
+        Length of a trial.
+    low, high : float
+        Frequencies are uniform in [low, high], in cycles a step.
+    amplitude : float
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a setting is out of range, or of the wrong kind.
+    """
+
+    steps: int = 100
+    low: float = 0.04
+    high: float = 0.12
+    amplitude: float = 0.8
+
+    def __post_init__(self):
+        _checks.count("steps", self.steps, minimum=4)
+        _checks.number("high", self.high, high=0.5, open_low=True)
+        _checks.number("low", self.low, high=self.high, open_low=True)
+        _checks.number("amplitude", self.amplitude, open_low=True)
+
+    @property
+    def inputs(self) -> int:
+        return 2
+
+    @property
+    def outputs(self) -> int:
+        return 1
+
+    def sample(self, trials: int, rng) -> Trials:
+        """Draw `trials` trials; `rng` is a seed or a NumPy Generator.
+
+        Returns
+        -------
+        Trials
+            inputs (time, trial, 2): the frequency, scaled to [-1, 1], and a constant 1; targets (time, trial, 1):
+            amplitude · sin(2π f t) at t = 1, …, steps, so that the wave leaves the state of rest at t = 0; every step
+            counts.
+        """
+        trials = _checks.count("trials", trials)
+        place = _checks.generator(rng).uniform(-1.0, 1.0, size=trials)
+        frequency = self.low + (self.high - self.low) * (place + 1) / 2
+        time = np.arange(1, self.steps + 1)[:, None]
+        wave = self.amplitude * np.sin(2 * np.pi * frequency * time)
+        told = np.stack([place, np.ones(trials)], axis=-1)
+        return Trials(
+            inputs=np.tile(told.astype(np.float32), (self.steps, 1, 1)),
+            targets=wave[..., None].astype(np.float32),
+            mask=np.ones(self.steps, dtype=bool),
+        )
+
+    def score(self, outputs, trials: Trials) -> np.ndarray:
+        """Share of trials whose frequency is within 5 % of the target's.
+
+        The frequency of a wave is where its periodogram peaks. A constant output has none, and is never right.
+
+        Parameters
+        ----------
+        outputs : array (..., time, trial, 1)
+        trials : Trials
+
+        Returns
+        -------
+        array (...,) in [0, 1]
+        """
+        outputs = _checks.outputs(outputs, trials)[..., trials.mask, :, 0]
+        wanted = _frequency(trials.targets[trials.mask, :, 0])
+        return (np.abs(_frequency(outputs) - wanted) <= 0.05 * wanted).mean(axis=-1)
+
+
+@dataclass(frozen=True)
+class ContextIntegration:
+    """Integrate the one of two noisy streams that the context names (Mante, Sussillo, Shenoy and Newsome 2013).
+
+    Parameters
+    ----------
+    steps : int
+        Length of a trial.
+    mean : float
+        Each stream of each trial has a mean that is uniform in ±mean.
+    noise : float
+        Standard deviation of what is added to the mean, step by step.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a setting is out of range, or of the wrong kind.
+    """
+
+    steps: int = 60
+    mean: float = 0.2
+    noise: float = 0.1
+
+    def __post_init__(self):
+        _checks.count("steps", self.steps)
+        _checks.number("mean", self.mean, open_low=True)
+        _checks.number("noise", self.noise)
+
+    @property
+    def inputs(self) -> int:
+        return 4
+
+    @property
+    def outputs(self) -> int:
+        return 1
+
+    def sample(self, trials: int, rng) -> Trials:
+        """Draw `trials` trials; `rng` is a seed or a NumPy Generator.
+
+        Returns
+        -------
+        Trials
+            inputs (time, trial, 4): the two streams, then the context, one-hot; targets (time, trial, 1): cumulative
+            sum of the stream that the context names, divided by √steps; every step counts.
+        """
+        trials = _checks.count("trials", trials)
+        rng = _checks.generator(rng)
+        means = rng.uniform(-self.mean, self.mean, size=(trials, 2))
+        streams = means + self.noise * rng.standard_normal(size=(self.steps, trials, 2))
+        context = rng.integers(2, size=trials)
+        named = streams[:, np.arange(trials), context]
+        told = np.tile(np.eye(2)[context], (self.steps, 1, 1))
+        return Trials(
+            inputs=np.concatenate([streams, told], axis=-1).astype(np.float32),
+            targets=(np.cumsum(named, axis=0) / np.sqrt(self.steps))[..., None].astype(np.float32),
+            mask=np.ones(self.steps, dtype=bool),
+        )
+
+    def score(self, outputs, trials: Trials) -> np.ndarray:
+        """Share of trials whose output has the right sign at the last step that counts.
+
+        Parameters
+        ----------
+        outputs : array (..., time, trial, 1)
+        trials : Trials
+
+        Returns
+        -------
+        array (...,) in [0, 1]
+        """
+        outputs = _checks.outputs(outputs, trials)
+        last = np.flatnonzero(trials.mask)[-1]
+        right = np.sign(outputs[..., last, :, 0]) == np.sign(trials.targets[last, :, 0])
+        return right.mean(axis=-1)
+
+
+def _frequency(waves: np.ndarray) -> np.ndarray:
+    """Cycles a step (..., trial) of waves (..., time, trial); 0 for a constant."""
+    steps = waves.shape[-2]
+    frequencies, power = scipy.signal.periodogram(waves, window="hann", nfft=20 * steps, axis=-2)
+    return frequencies[power.argmax(axis=-2)]

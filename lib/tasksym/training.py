@@ -8,7 +8,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +17,14 @@ from torch import Tensor
 from tqdm import tqdm
 
 from tasksym import _checks
-from tasksym.networks import TanhRNN, loss
-from tasksym.recipes import RECIPES, STARTS, Recipe
+from tasksym.gradient import MaskedSquaredError
+from tasksym.networks import TanhRNN
+from tasksym.recipes import PARAMETRISATIONS, RECIPES, STARTS, Recipe
 from tasksym.store import Store, StoreError, read, write
 
-WIDTH = 2  # networks trained together: rounding depends on it, so that every batch is padded to it
+WIDTH = 4  # networks trained together: rounding depends on it, so that every batch is padded to it
 LOSS_WINDOW = 25  # steps that one entry of `Solutions.loss` averages
-REFERENCE_SEEDS = range(100, 116)
-REFERENCE_FOLDER = Path(__file__).parent / "data" / "reference"
+PARAMETERS = ("W_xh", "recurrent", "W_hy")  # what is trained; W_hh is made from the second as the recipe says
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +84,14 @@ def solve(recipe: Recipe, seeds: Iterable[int], *, store: Store | None = None, p
         hint = f"; did you mean RECIPES[{recipe!r}]?" if isinstance(recipe, str) and recipe in RECIPES else ""
         raise TypeError(f"recipe must be a Recipe, got {recipe!r}{hint}")
     seeds = _seeds(seeds)
+    tensors = trained_parameters(recipe, seeds, store=store, progress=progress)
+    return Solutions(recipe, seeds, networks_of(recipe, tensors), tensors["loss"])
+
+
+def trained_parameters(
+    recipe: Recipe, seeds: tuple[int, ...], *, store: Store | None = None, progress: bool = True
+) -> dict[str, Tensor]:
+    """What `solve` makes its networks of: the `PARAMETERS` of every seed and its loss, each (network, …)."""
     store = Store() if store is None else store
     found = {seed: _find(recipe, seed, store) for seed in seeds}
     if missing := [seed for seed in seeds if found[seed] is None]:
@@ -93,66 +101,37 @@ def solve(recipe: Recipe, seeds: Iterable[int], *, store: Store | None = None, p
                 batch = missing[start : start + WIDTH]
                 bar.set_description(f"training seed {', '.join(map(str, batch))}")
                 found |= _solve_batch(recipe, batch, store, bar)
-    stacked = {name: torch.stack([found[seed][name] for seed in seeds]) for name in found[seeds[0]]}
-    return Solutions(recipe, seeds, weights=_networks(stacked), loss=stacked["loss"])
+    return {name: torch.stack([found[seed][name] for seed in seeds]) for name in (*PARAMETERS, "loss")}
 
 
 def starting_networks(recipe: Recipe, seeds: Iterable[int]) -> TanhRNN:
     """The untrained networks from which `solve` starts, in float32.
 
-    W_xh ~ N(0, 1/in) and W_hy ~ N(0, 1/hidden); W_hh is drawn as the recipe says.
+    W_xh ~ N(0, 1/in) and W_hy ~ N(0, 1/hidden); W_hh is drawn and parametrised as the recipe says.
     """
-    inputs, outputs, hidden = recipe.task.inputs, recipe.task.outputs, recipe.hidden
-    starts = [
-        (
-            rng.normal(0.0, 1 / math.sqrt(inputs), size=(hidden, inputs)),
-            STARTS[recipe.start](hidden, recipe.gain, rng),
-            rng.normal(0.0, 1 / math.sqrt(hidden), size=(outputs, hidden)),
-        )
-        for rng, _ in map(_streams, seeds)
-    ]
-    return TanhRNN(*(torch.tensor(np.stack(matrices), dtype=torch.float32) for matrices in zip(*starts, strict=True)))
+    return networks_of(recipe, _starting_parameters(recipe, _seeds(seeds)))
 
 
-def reference(name: str) -> Solutions:
-    """The shipped solutions of a recipe: seeds 100–115, weights rounded to half precision.
-
-    All numbers that the book prints come from these, since some trainings are chaotic: they differ between
-    instruction sets. `solve(RECIPES[name], REFERENCE_SEEDS)` trains them anew.
-
-    Parameters
-    ----------
-    name : str
-        A key of `RECIPES`.
-
-    Raises
-    ------
-    KeyError
-        If there is no such recipe.
-    StoreError
-        If the shipped file is missing, its bytes were changed, or it was trained by another recipe.
-    """
-    if name not in RECIPES:
-        raise KeyError(f"no recipe is named {name!r}; there are {', '.join(RECIPES)}")
-    path = REFERENCE_FOLDER / f"{name}.safetensors"
-    if not path.exists():
-        raise StoreError(f"{path.name} is not shipped with this installation; `make reference` trains it anew")
-    tensors, provenance = read(path)
-    if provenance["recipe"] != repr(RECIPES[name]):
-        raise StoreError(f"{path.name} was trained by another recipe; `make reference` trains it anew")
-    tensors = {key: tensor.float() for key, tensor in tensors.items()}
-    return Solutions(RECIPES[name], tuple(provenance["seeds"]), weights=_networks(tensors), loss=tensors["loss"])
+def networks_of(recipe: Recipe, parameters: dict[str, Tensor]) -> TanhRNN:
+    """The networks that have these `PARAMETERS`."""
+    W_xh, recurrent, W_hy = (parameters[name] for name in PARAMETERS)
+    return TanhRNN(W_xh, PARAMETRISATIONS[recipe.parametrisation](recurrent), W_hy)
 
 
-def write_references(folder: Path = REFERENCE_FOLDER) -> None:
-    """Train the reference solutions and write them with their provenance; what the store has is not trained again."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, recipe in RECIPES.items():
-        solutions = solve(recipe, REFERENCE_SEEDS)
-        tensors = {field.name: getattr(solutions.weights, field.name).half() for field in fields(TanhRNN)}
-        tensors["loss"] = solutions.loss
-        provenance = _provenance(recipe) | {"seeds": list(solutions.seeds)}
-        write(folder / f"{name}.safetensors", tensors, provenance)
+def provenance_of(recipe: Recipe) -> dict:
+    """What, besides the seed, determines a trained network to the last bit."""
+    source = hashlib.sha256()
+    for module in ("trials", "tasks", "recipes", "networks", "gradient", "training"):
+        source.update((Path(__file__).parent / f"{module}.py").read_bytes())
+    source.update(inspect.getsource(type(recipe.task)).encode())  # a task of the user's own
+    return {
+        "recipe": repr(recipe),
+        "width": WIDTH,
+        "source": source.hexdigest()[:16],
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "instruction_set": torch.backends.cpu.get_cpu_capability(),
+    }
 
 
 def _streams(seed: int) -> list[np.random.Generator]:
@@ -173,28 +152,22 @@ def _seeds(seeds) -> tuple[int, ...]:
     return seeds
 
 
-def _networks(tensors: dict[str, Tensor]) -> TanhRNN:
-    return TanhRNN(*(tensors[field.name] for field in fields(TanhRNN)))
-
-
-def _provenance(recipe: Recipe) -> dict:
-    """What, besides the seed, determines a trained network to the last bit."""
-    source = hashlib.sha256()
-    for module in ("tasks.py", "recipes.py", "networks.py", "training.py"):
-        source.update((Path(__file__).parent / module).read_bytes())
-    source.update(inspect.getsource(type(recipe.task)).encode())  # a task of the user's own
-    return {
-        "recipe": repr(recipe),
-        "width": WIDTH,
-        "source": source.hexdigest()[:16],
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "instruction_set": torch.backends.cpu.get_cpu_capability(),
-    }
+def _starting_parameters(recipe: Recipe, seeds: Iterable[int]) -> dict[str, Tensor]:
+    inputs, outputs, hidden = recipe.task.inputs, recipe.task.outputs, recipe.hidden
+    starts = [
+        (
+            rng.normal(0.0, 1 / math.sqrt(inputs), size=(hidden, inputs)),
+            STARTS[recipe.start](hidden, recipe.gain, rng),
+            rng.normal(0.0, 1 / math.sqrt(hidden), size=(outputs, hidden)),
+        )
+        for rng, _ in map(_streams, seeds)
+    ]
+    stacked = (torch.tensor(np.stack(matrices), dtype=torch.float32) for matrices in zip(*starts, strict=True))
+    return dict(zip(PARAMETERS, stacked, strict=True))
 
 
 def _find(recipe: Recipe, seed: int, store: Store) -> dict[str, Tensor] | None:
-    path = store.path(_provenance(recipe) | {"seed": seed})
+    path = store.path(provenance_of(recipe) | {"seed": seed})
     if not path.exists():
         return None
     try:
@@ -206,7 +179,7 @@ def _find(recipe: Recipe, seed: int, store: Store) -> dict[str, Tensor] | None:
 
 def _solve_batch(recipe: Recipe, seeds: list[int], store: Store, bar: tqdm) -> dict[int, dict[str, Tensor]]:
     """Train `seeds`, unless another process has done so while this one waited for the lock."""
-    provenance = _provenance(recipe)
+    provenance = provenance_of(recipe)
     with store.lock(provenance):
         found = {seed: _find(recipe, seed, store) for seed in seeds}
         if None not in found.values():
@@ -226,20 +199,20 @@ def _solve_batch(recipe: Recipe, seeds: list[int], store: Store, bar: tqdm) -> d
 
 def _train(recipe: Recipe, seeds: list[int], bar: tqdm) -> dict[int, dict[str, Tensor]]:
     padded = seeds + [seeds[-1]] * (WIDTH - len(seeds))
-    networks = starting_networks(recipe, padded)
     data = [stream for _, stream in map(_streams, padded)]
-    weights = [getattr(networks, field.name).requires_grad_() for field in fields(TanhRNN)]
-    optimiser = torch.optim.Adam(weights, lr=recipe.learning_rate)
+    parameters = {name: start.requires_grad_() for name, start in _starting_parameters(recipe, padded).items()}
+    W_xh, recurrent, W_hy = parameters.values()
+    parametrise = PARAMETRISATIONS[recipe.parametrisation]
+    optimiser = torch.optim.Adam(parameters.values(), lr=recipe.learning_rate)
     losses = torch.zeros(WIDTH, math.ceil(recipe.steps / LOSS_WINDOW))
     counts = torch.zeros(losses.shape[1])
     for step in range(recipe.steps):
         cosine = 0.5 * (1 + math.cos(math.pi * step / recipe.steps))
         optimiser.param_groups[0]["lr"] = recipe.learning_rate * (0.01 + 0.99 * cosine)
-        inputs, targets, mask = _batch(recipe, data)
         optimiser.zero_grad()
-        value = loss(networks, inputs, targets, mask)
+        value = MaskedSquaredError.apply(W_xh, parametrise(recurrent), W_hy, *_batch(recipe, data))
         value.sum().backward()
-        _clip(weights, recipe.clip)
+        _clip(parameters.values(), recipe.clip)
         optimiser.step()
         losses[:, step // LOSS_WINDOW] += value.detach()
         counts[step // LOSS_WINDOW] += 1
@@ -252,25 +225,24 @@ def _train(recipe: Recipe, seeds: list[int], bar: tqdm) -> dict[int, dict[str, T
         bar.update(len(seeds))
     losses /= counts
     return {
-        seed: {field.name: matrix[i].detach() for field, matrix in zip(fields(TanhRNN), weights, strict=True)}
-        | {"loss": losses[i]}
+        seed: {name: matrix[i].detach() for name, matrix in parameters.items()} | {"loss": losses[i]}
         for i, seed in enumerate(seeds)
     }
 
 
 def _batch(recipe: Recipe, rngs: list[np.random.Generator]) -> tuple[Tensor, Tensor, Tensor]:
-    """Fresh trials for every network, each from its own stream."""
+    """Fresh trials for every network, each from its own stream, as `MaskedSquaredError` takes them."""
     trials = [recipe.task.sample(recipe.trials, rng) for rng in rngs]
-    inputs = torch.from_numpy(np.stack([each.inputs for each in trials]).astype(np.float32, copy=False))
-    targets = torch.from_numpy(np.stack([each.targets for each in trials]).astype(np.float32, copy=False))
-    return inputs, targets, torch.from_numpy(trials[0].mask)
+    inputs = torch.from_numpy(np.stack([each.inputs for each in trials], axis=1).astype(np.float32, copy=False))
+    targets = torch.from_numpy(np.stack([each.targets for each in trials], axis=1).astype(np.float32, copy=False))
+    return inputs, targets, torch.from_numpy(trials[0].mask)[:, None, None]
 
 
-def _clip(weights: list[Tensor], largest: float) -> None:
-    """Scale each network's gradient, over all its weights, to a norm of at most `largest`."""
-    norm = sum(matrix.grad.square().sum(dim=(1, 2)) for matrix in weights).sqrt()
+def _clip(parameters: Iterable[Tensor], largest: float) -> None:
+    """Scale each network's gradient, over all its parameters, to a norm of at most `largest`."""
+    norm = sum(matrix.grad.square().sum(dim=(1, 2)) for matrix in parameters).sqrt()
     scale = (largest / (norm + 1e-12)).clamp(max=1.0)
-    for matrix in weights:
+    for matrix in parameters:
         matrix.grad *= scale[:, None, None]
 
 
