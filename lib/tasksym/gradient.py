@@ -1,8 +1,8 @@
 """The masked squared error of an ensemble, with its gradient written out.
 
 Autograd over a rollout keeps several arrays a step and reads each from memory again. Here the states are written once,
-time first, so that a step's slice is contiguous; the backward pass reuses two buffers and adds to the weights' gradients
-while a slice is in cache.
+time first, so that the slice of a step is contiguous. The backward pass reuses two buffers, and adds to the gradients
+of the weights while a slice is in cache.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from tasksym.networks import TanhRNN, tanh_
 
 
 def loss(networks: TanhRNN, inputs, targets, mask) -> Tensor:
-    """Mean squared error over the entries that count, one value a network; differentiable in the weights.
+    """Mean squared error over the entries that count, one value a network.
+
+    Differentiable, once, in the weights; not in the inputs.
 
     Parameters
     ----------
@@ -34,36 +36,28 @@ def loss(networks: TanhRNN, inputs, targets, mask) -> Tensor:
     ValueError
         If shapes disagree, or no step of a network counts.
     """
-    inputs = networks._per_network(inputs)
-    targets = torch.as_tensor(targets, dtype=inputs.dtype)
-    mask = torch.as_tensor(mask)
+    inputs = networks.per_network(inputs)
+    targets, mask = torch.as_tensor(targets, dtype=inputs.dtype), torch.as_tensor(mask)
     wanted = (*inputs.shape[:3], networks.W_hy.shape[1])
     if targets.shape != wanted:
         raise ValueError(f"targets must have shape (network, time, trial, out) = {wanted}, got {tuple(targets.shape)}")
     if mask.dtype != torch.bool or mask.shape not in (wanted[1:2], wanted[:3]):
         raise ValueError(
-            f"mask must be boolean with shape (time,) = {wanted[1:2]} or (network, time, trial) = {wanted[:3]}, "
+            f"mask must be boolean with shape (time,) = {wanted[1:2]} or (network, time, trial) = {wanted[:3]}; "
             f"got {mask.dtype} {tuple(mask.shape)}"
         )
-    if not mask.reshape(-1, *mask.shape[-2:]).flatten(1).any(dim=1).all():
-        raise ValueError("mask must select at least one step of every network, but some have none")
-    if mask.ndim == 1:
-        mask = mask[:, None, None]
-    else:
-        mask = mask.transpose(0, 1)
-    return MaskedSquaredError.apply(
-        networks.W_xh,
-        networks.W_hh,
-        networks.W_hy,
-        inputs.transpose(0, 1).contiguous(),
-        targets.transpose(0, 1).contiguous(),
-        mask,
-    )
+    mask = mask[None, :, None] if mask.ndim == 1 else mask
+    if not mask.flatten(1).any(dim=1).all():
+        raise ValueError("mask must select at least one step of every network")
+    time_first = (array.transpose(0, 1).contiguous() for array in (inputs, targets, mask))
+    return MaskedSquaredError.apply(networks.W_xh, networks.W_hh, networks.W_hy, *time_first)
 
 
 class MaskedSquaredError(torch.autograd.Function):
-    """What `loss` computes, unchecked: inputs (time, network, trial, in) and targets (time, network, trial, out), both
-    contiguous, and a mask that broadcasts to (time, network, trial).
+    """`loss` without checks and time first.
+
+    Inputs (time, network, trial, in) and targets (time, network, trial, out) are contiguous; the mask broadcasts to
+    (time, network, trial).
     """
 
     @staticmethod
@@ -73,9 +67,7 @@ class MaskedSquaredError(torch.autograd.Function):
         steps = int(counts.nonzero()[-1]) + 1  # what comes after the last step that counts has no say
         _, networks, trials, outputs = targets.shape
         states = inputs.new_empty(steps, networks, trials, W_hh.shape[1])
-        errors = inputs.new_zeros(
-            steps, networks, outputs, trials
-        )  # outputs first: three times as fast as trials first
+        errors = inputs.new_zeros(steps, networks, outputs, trials)  # outputs first: the products are 3 times as fast
         for step, state in enumerate(states):
             torch.bmm(inputs[step], W_xh.mT, out=state)
             if step:
@@ -83,7 +75,7 @@ class MaskedSquaredError(torch.autograd.Function):
             tanh_(state)
             if counted[step]:
                 torch.bmm(W_hy, state.mT, out=errors[step]).sub_(targets[step].mT)
-        errors *= mask[:steps, :, None]
+        errors.masked_fill_(~mask[:steps, :, None], 0)
         entries = mask.expand(-1, networks, trials).sum(dim=(0, 2)) * outputs
         ctx.save_for_backward(W_hh, W_hy, inputs, states, errors, entries)
         ctx.counted = counted

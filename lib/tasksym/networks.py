@@ -85,7 +85,7 @@ class TanhRNN:
         states : Tensor (network, time, trial, hidden)
         outputs : Tensor (network, time, trial, out)
         """
-        first, *later = (self._per_network(inputs) @ self.W_xh.mT[:, None]).unbind(dim=1)
+        first, *later = (self.per_network(inputs) @ self.W_xh.mT[:, None]).unbind(dim=1)
         states = [torch.tanh(first)]
         for drive in later:
             states.append(torch.tanh(torch.baddbmm(drive, states[-1], self.W_hh.mT)))
@@ -98,7 +98,7 @@ class TanhRNN:
 
         A few networks and trials are run at a time, so that their states stay in cache from one step to the next.
         """
-        inputs = self._per_network(inputs)
+        inputs = self.per_network(inputs)
         networks, steps, trials, _ = inputs.shape
         outputs = inputs.new_empty(networks, steps, trials, self.W_hy.shape[1])
         rows = max(1, CHUNK_BYTES // (self.W_hh.shape[1] * self.W_hh.element_size()))
@@ -109,6 +109,19 @@ class TanhRNN:
                 some = slice(network, network + together)
                 self._outputs(some, inputs[some, :, some_trials], outputs[some, :, some_trials])
         return outputs
+
+    def per_network(self, inputs) -> Tensor:
+        """`inputs` as (network, time, trial, in) in the dtype of the weights."""
+        inputs = torch.as_tensor(inputs, dtype=self.W_xh.dtype)
+        wanted = self.W_xh.shape[2]
+        if inputs.ndim not in (3, 4) or inputs.shape[-1] != wanted or 0 in inputs.shape:
+            raise ValueError(
+                f"inputs must have shape (time, trial, {wanted}) or ({len(self)}, time, trial, {wanted}), "
+                f"got {tuple(inputs.shape)}"
+            )
+        if inputs.ndim == 4 and len(inputs) != len(self):
+            raise ValueError(f"inputs hold {len(inputs)} networks' trials, but there are {len(self)} networks")
+        return inputs.expand(len(self), *inputs.shape[-3:])
 
     def _outputs(self, some: slice, inputs: Tensor, outputs: Tensor) -> None:
         """Fill `outputs` for some of the networks, in place and step after step."""
@@ -123,20 +136,7 @@ class TanhRNN:
             outputs[:, step] = torch.bmm(W_hy, state.mT).mT
             before, state = state, before
 
-    def _per_network(self, inputs) -> Tensor:
-        """`inputs` as (network, time, trial, in) in the dtype of the weights."""
-        inputs = torch.as_tensor(inputs, dtype=self.W_xh.dtype)
-        wanted = self.W_xh.shape[2]
-        if inputs.ndim not in (3, 4) or inputs.shape[-1] != wanted or 0 in inputs.shape:
-            raise ValueError(
-                f"inputs must have shape (time, trial, {wanted}) or ({len(self)}, time, trial, {wanted}), "
-                f"got {tuple(inputs.shape)}"
-            )
-        if inputs.ndim == 4 and len(inputs) != len(self):
-            raise ValueError(f"inputs hold {len(inputs)} networks' trials, but there are {len(self)} networks")
-        return inputs.expand(len(self), *inputs.shape[-3:])
-
 
 def tanh_(x: Tensor) -> Tensor:
-    """tanh in place, as 2σ(2x) − 1: torch's sigmoid takes half the time of its tanh, and errs by as little of 1."""
+    """tanh in place, as 2σ(2x) − 1, which is exact to 2 eps: torch's sigmoid takes half as long as its tanh."""
     return x.mul_(2).sigmoid_().mul_(2).sub_(1)

@@ -114,7 +114,7 @@ class Recipe:
 
 RECIPES = {
     "copy-dense-orthogonal": Recipe(Copy(), hidden=72, start="orthogonal", gain=1.0, learning_rate=5e-4),
-    "copy-cayley": Recipe(Copy(), hidden=72, gain=2.5, parametrisation="cayley", learning_rate=3e-3, steps=5000),
+    "copy-cayley": Recipe(Copy(), hidden=72, gain=1.5, parametrisation="cayley", learning_rate=3e-3, steps=5000),
     "flip-flop": Recipe(FlipFlop()),
     "sine": Recipe(SineGeneration()),
     "context-integration": Recipe(ContextIntegration()),

@@ -46,13 +46,7 @@ class Copy:
         return self.symbols
 
     def sample(self, trials: int, rng) -> Trials:
-        """Draw `trials` trials; `rng` is a seed or a NumPy Generator.
-
-        Returns
-        -------
-        Trials
-            inputs and targets (time, trial, symbol) in {0, 1}; the last `length` steps count.
-        """
+        """Draw trials: inputs and targets (time, trial, symbol) in {0, 1}; the last `length` steps count."""
         trials = _checks.count("trials", trials)
         drawn = _checks.generator(rng).integers(self.symbols, size=(self.length, trials))
         sequence = np.eye(self.symbols, dtype=np.float32)[drawn]
@@ -64,17 +58,7 @@ class Copy:
         )
 
     def score(self, outputs, trials: Trials) -> np.ndarray:
-        """Share of replayed symbols that are right: the output of the right symbol stands above all others.
-
-        Parameters
-        ----------
-        outputs : array (..., time, trial, symbol)
-        trials : Trials
-
-        Returns
-        -------
-        array (...,) in [0, 1]
-        """
+        """Share of replayed symbols that are right: the output of the right symbol stands above all others."""
         outputs = _checks.outputs(outputs, trials)[..., trials.mask, :, :]
         wanted = trials.targets[trials.mask] == 1
         right = np.where(wanted, outputs, -np.inf).max(axis=-1) > np.where(wanted, -np.inf, outputs).max(axis=-1)
@@ -120,13 +104,7 @@ class FlipFlop:
         return self.bits
 
     def sample(self, trials: int, rng) -> Trials:
-        """Draw `trials` trials; `rng` is a seed or a NumPy Generator.
-
-        Returns
-        -------
-        Trials
-            inputs (time, trial, bit) in {-1, 0, 1}; targets (time, trial, bit) in {-1, 1}; every step counts.
-        """
+        """Draw trials: inputs (time, trial, bit) in {-1, 0, 1} and targets in {-1, 1}; every step counts."""
         trials = _checks.count("trials", trials)
         rng = _checks.generator(rng)
         shape = (self.steps, trials, self.bits)
@@ -142,17 +120,7 @@ class FlipFlop:
         )
 
     def score(self, outputs, trials: Trials) -> np.ndarray:
-        """Share of bits, over masked steps and trials, whose output has the right sign.
-
-        Parameters
-        ----------
-        outputs : array (..., time, trial, bit)
-        trials : Trials
-
-        Returns
-        -------
-        array (...,) in [0, 1]
-        """
+        """Share of bits, over masked steps and trials, whose output has the right sign."""
         outputs = _checks.outputs(outputs, trials)
         right = np.sign(outputs) == np.sign(trials.targets)
         return right[..., trials.mask, :, :].mean(axis=(-3, -2, -1))
@@ -196,14 +164,10 @@ class SineGeneration:
         return 1
 
     def sample(self, trials: int, rng) -> Trials:
-        """Draw `trials` trials; `rng` is a seed or a NumPy Generator.
+        """Draw trials: inputs (time, trial, 2) hold the frequency, scaled to [-1, 1], and a constant 1.
 
-        Returns
-        -------
-        Trials
-            inputs (time, trial, 2): the frequency, scaled to [-1, 1], and a constant 1; targets (time, trial, 1):
-            amplitude · sin(2π f t) at t = 1, …, steps, so that the wave leaves the state of rest at t = 0; every step
-            counts.
+        Targets (time, trial, 1) are amplitude · sin(2π f t) at t = 1, …, steps, so that the wave leaves the state of
+        rest at t = 0. Every step counts.
         """
         trials = _checks.count("trials", trials)
         place = _checks.generator(rng).uniform(-1.0, 1.0, size=trials)
@@ -221,19 +185,12 @@ class SineGeneration:
         """Share of trials whose frequency is within 5 % of the target's.
 
         The frequency of a wave is where its periodogram peaks. A constant output has none, and is never right.
-
-        Parameters
-        ----------
-        outputs : array (..., time, trial, 1)
-        trials : Trials
-
-        Returns
-        -------
-        array (...,) in [0, 1]
         """
-        outputs = _checks.outputs(outputs, trials)[..., trials.mask, :, 0]
-        wanted = _frequency(trials.targets[trials.mask, :, 0])
-        return (np.abs(_frequency(outputs) - wanted) <= 0.05 * wanted).mean(axis=-1)
+        if np.diff(np.flatnonzero(trials.mask)).max(initial=1) > 1:
+            raise ValueError("the steps that count must follow one another, or a wave has no frequency")
+        found = _frequency(_checks.outputs(outputs, trials)[..., 0][..., trials.mask, :])
+        wanted = _frequency(trials.targets[..., 0][trials.mask])
+        return (np.abs(found - wanted) <= 0.05 * wanted).mean(axis=-1)
 
 
 @dataclass(frozen=True)
@@ -273,13 +230,10 @@ class ContextIntegration:
         return 1
 
     def sample(self, trials: int, rng) -> Trials:
-        """Draw `trials` trials; `rng` is a seed or a NumPy Generator.
+        """Draw trials: inputs (time, trial, 4) hold the two streams, then the context, one-hot.
 
-        Returns
-        -------
-        Trials
-            inputs (time, trial, 4): the two streams, then the context, one-hot; targets (time, trial, 1): cumulative
-            sum of the stream that the context names, divided by √steps; every step counts.
+        Targets (time, trial, 1) are the cumulative sum of the stream that the context names, over √steps. Every step
+        counts.
         """
         trials = _checks.count("trials", trials)
         rng = _checks.generator(rng)
@@ -295,17 +249,7 @@ class ContextIntegration:
         )
 
     def score(self, outputs, trials: Trials) -> np.ndarray:
-        """Share of trials whose output has the right sign at the last step that counts.
-
-        Parameters
-        ----------
-        outputs : array (..., time, trial, 1)
-        trials : Trials
-
-        Returns
-        -------
-        array (...,) in [0, 1]
-        """
+        """Share of trials whose output has the right sign at the last step that counts."""
         outputs = _checks.outputs(outputs, trials)
         last = np.flatnonzero(trials.mask)[-1]
         right = np.sign(outputs[..., last, :, 0]) == np.sign(trials.targets[last, :, 0])

@@ -233,9 +233,11 @@ def _train(recipe: Recipe, seeds: list[int], bar: tqdm) -> dict[int, dict[str, T
 def _batch(recipe: Recipe, rngs: list[np.random.Generator]) -> tuple[Tensor, Tensor, Tensor]:
     """Fresh trials for every network, each from its own stream, as `MaskedSquaredError` takes them."""
     trials = [recipe.task.sample(recipe.trials, rng) for rng in rngs]
-    inputs = torch.from_numpy(np.stack([each.inputs for each in trials], axis=1).astype(np.float32, copy=False))
-    targets = torch.from_numpy(np.stack([each.targets for each in trials], axis=1).astype(np.float32, copy=False))
-    return inputs, targets, torch.from_numpy(trials[0].mask)[:, None, None]
+    inputs, targets, mask = (
+        torch.from_numpy(np.stack([getattr(each, name) for each in trials], axis=1))
+        for name in ("inputs", "targets", "mask")
+    )
+    return inputs.float(), targets.float(), mask[:, :, None]
 
 
 def _clip(parameters: Iterable[Tensor], largest: float) -> None:

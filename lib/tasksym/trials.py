@@ -1,4 +1,4 @@
-"""Trials, and what a task must offer to be trained on."""
+"""Trials, and what a task has to offer."""
 
 from __future__ import annotations
 
@@ -55,11 +55,40 @@ class Trials:
 
 
 class Task(Protocol):
-    """What `solve` and `ablation_profile` need of a task; a frozen dataclass, so that a recipe can be hashed."""
+    """What `solve` and `ablation_profile` need of a task; a frozen dataclass, so that a recipe can be hashed.
+
+    Attributes
+    ----------
+    inputs, outputs : int
+        Channels.
+    """
 
     inputs: int
     outputs: int
 
-    def sample(self, trials: int, rng) -> Trials: ...
+    def sample(self, trials: int, rng) -> Trials:
+        """Draw trials.
 
-    def score(self, outputs, trials: Trials) -> np.ndarray: ...
+        Parameters
+        ----------
+        trials : int
+            How many, at least one.
+        rng : int or numpy Generator
+            A seed, or the generator to draw from.
+        """
+        ...
+
+    def score(self, outputs, trials: Trials) -> np.ndarray:
+        """How well it was done, as a person would count it.
+
+        Parameters
+        ----------
+        outputs : array (..., time, trial, out)
+            Answers to `trials`; leading axes count networks.
+        trials : Trials
+
+        Returns
+        -------
+        array (...,) in [0, 1]
+        """
+        ...
