@@ -42,6 +42,17 @@ def test_each_network_may_have_its_own_inputs():
         np.testing.assert_allclose(networks.outputs(inputs)[network], expected, atol=1e-13)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 5, 7, 12, 100])
+def test_outputs_do_not_depend_on_the_chunks(rows, monkeypatch):
+    """From one network and one trial at a time to all at once, with inputs that are shared and inputs that are not."""
+    networks = some_networks()
+    own = np.random.default_rng(0).normal(size=(3, 6, 5, 2))
+    expected = [networks.rollout(inputs)[1] for inputs in (own, own[0])]
+    monkeypatch.setattr("tasksym.networks.CHUNK_BYTES", rows * 7 * 8)
+    for inputs, outputs in zip((own, own[0]), expected, strict=True):
+        np.testing.assert_allclose(networks.outputs(inputs), outputs, atol=1e-13)
+
+
 def test_loss_is_the_masked_mean_square():
     networks, rng = some_networks(), np.random.default_rng(0)
     inputs, targets = rng.normal(size=(3, 6, 5, 2)), torch.tensor(rng.normal(size=(3, 6, 5, 4)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
+
 import numpy as np
 import pandas as pd
 
@@ -9,6 +12,8 @@ from tasksym.metrics import fvu, normalised_sensitivity
 from tasksym.schur import SETS, ordered_schur
 from tasksym.training import Solutions
 from tasksym.trials import Trials
+
+TOGETHER = 8  # matrices that are judged at a time: the sets of a profile
 
 
 def ablation_profile(solutions: Solutions, trials: Trials | None = None, alpha: float = 0.9) -> pd.DataFrame:
@@ -46,8 +51,7 @@ def ablation_profile(solutions: Solutions, trials: Trials | None = None, alpha: 
     rows = []
     for network, seed in enumerate(solutions.seeds):
         sectors = ordered_schur(solutions.weights.W_hh[network]).sectors(alpha)
-        ablated = np.stack([sectors.ablate(couplings) for couplings in SETS])
-        outputs = solutions.weights.variants(network, ablated).outputs(trials.inputs)
+        error, score = evaluate(solutions, network, map(sectors.ablate, SETS), trials)
         rows.append(
             pd.DataFrame(
                 {
@@ -56,8 +60,8 @@ def ablation_profile(solutions: Solutions, trials: Trials | None = None, alpha: 
                     "rank": sectors.rank,
                     "gap": sectors.gap,
                     "mass": [sectors.removed_mass(couplings) for couplings in SETS],
-                    "fvu": fvu(outputs, trials),
-                    "score": solutions.recipe.task.score(outputs, trials),
+                    "fvu": error,
+                    "score": score,
                     "mass_floor": sectors.mass_floor,
                 }
             )
@@ -66,3 +70,29 @@ def ablation_profile(solutions: Solutions, trials: Trials | None = None, alpha: 
     table["delta_fvu"] = table["fvu"] - table.groupby("seed")["fvu"].transform("first")
     table["sensitivity"] = normalised_sensitivity(table["delta_fvu"], table["mass"], table["mass_floor"])
     return table[["seed", "couplings", "rank", "gap", "mass", "fvu", "delta_fvu", "sensitivity", "score"]]
+
+
+def evaluate(
+    solutions: Solutions, network: int, matrices: Iterable[np.ndarray], trials: Trials
+) -> tuple[np.ndarray, np.ndarray]:
+    """FVU and score of one network with other recurrent matrices in place of its own, in float64.
+
+    Parameters
+    ----------
+    solutions : Solutions
+    network : int
+        Which of them keeps its encoder and decoder.
+    matrices : iterable of array (hidden, hidden)
+        Taken a few at a time, so that memory is bounded however many there are.
+    trials : Trials
+
+    Returns
+    -------
+    fvu, score : arrays (matrix,)
+    """
+    matrices, errors, scores = iter(matrices), [], []
+    while few := list(islice(matrices, TOGETHER)):
+        outputs = solutions.weights.variants(network, np.stack(few)).outputs(trials.inputs).numpy()
+        errors.append(fvu(outputs, trials))
+        scores.append(solutions.recipe.task.score(outputs, trials))
+    return np.concatenate(errors), np.concatenate(scores)

@@ -1,8 +1,9 @@
 """The masked squared error of an ensemble, with its gradient written out.
 
-Autograd over a rollout keeps several arrays a step and reads each from memory again. Here the states are written once,
-time first, so that the slice of a step is contiguous. The backward pass reuses two buffers, and adds to the gradients
-of the weights while a slice is in cache.
+Autograd over a rollout keeps several arrays a step and reads each from memory again. Here a step is one product with
+`step_matrix`, and so is a step back. Only (h_{t-1}, x_t) is kept, time first, so that the slice of a step is
+contiguous. The gradient of all weights is that of the step matrix, to which every step adds a product while its slice
+is in cache.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from tasksym.networks import TanhRNN, tanh_
+from tasksym.networks import TanhRNN, step_matrix, tanh_into
+
+tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
 def loss(networks: TanhRNN, inputs, targets, mask) -> Tensor:
@@ -62,43 +65,51 @@ class MaskedSquaredError(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, W_xh, W_hh, W_hy, inputs, targets, mask):
-        counts = mask.flatten(1).any(dim=1)
-        counted = counts.tolist()
-        steps = int(counts.nonzero()[-1]) + 1  # what comes after the last step that counts has no say
-        _, networks, trials, outputs = targets.shape
-        states = inputs.new_empty(steps, networks, trials, W_hh.shape[1])
-        errors = inputs.new_zeros(steps, networks, outputs, trials)  # outputs first: the products are 3 times as fast
-        for step, state in enumerate(states):
-            torch.bmm(inputs[step], W_xh.mT, out=state)
-            if step:
-                state.baddbmm_(states[step - 1], W_hh.mT)
-            tanh_(state)
-            if counted[step]:
-                torch.bmm(W_hy, state.mT, out=errors[step]).sub_(targets[step].mT)
-        errors.masked_fill_(~mask[:steps, :, None], 0)
-        entries = mask.expand(-1, networks, trials).sum(dim=(0, 2)) * outputs
-        ctx.save_for_backward(W_hh, W_hy, inputs, states, errors, entries)
-        ctx.counted = counted
+        steps = int(mask.flatten(1).any(dim=1).nonzero()[-1]) + 1  # what follows the last step that counts has no say
+        inputs, targets, mask = inputs[:steps], targets[:steps], mask[:steps]
+        matrix, h, x, y = step_matrix(W_xh, W_hh, W_hy)
+        before = inputs.new_empty(steps + 1, *inputs.shape[1:3], matrix.shape[1])  # (h_{t-1}, x_t) at t = 1, …
+        before[0, ..., h] = 0
+        before[..., h.stop :] = 0
+        before[:steps, ..., x] = inputs
+        after = torch.empty_like(before[0])  # (a_t, y_{t-1})
+        errors = torch.empty_like(targets)
+        # Views are made once and not in every step, which would take a tenth of the time.
+        before_at, state_before, error_at, target_at = map(Tensor.unbind, (before, before[..., h], errors, targets))
+        argument, output, transposed = after[..., h], after[..., y], matrix.mT
+        for step in range(steps + 1):
+            torch.bmm(before_at[step], transposed, out=after)
+            if step > 0:
+                torch.sub(output, target_at[step - 1], out=error_at[step - 1])
+            if step < steps:
+                tanh_into(state_before[step + 1], argument)
+        errors.masked_fill_(~mask[..., None], 0)
+        entries = mask.expand(errors.shape[:3]).sum(dim=(0, 2)) * errors.shape[3]
+        ctx.save_for_backward(matrix, before, errors, entries)
+        ctx.parts = h, x, y
         return errors.square().sum(dim=(0, 2, 3)) / entries
 
     @staticmethod
     @once_differentiable
     def backward(ctx, upstream):
-        W_hh, W_hy, inputs, states, errors, entries = ctx.saved_tensors
+        matrix, before, errors, entries = ctx.saved_tensors
+        h, x, y = ctx.parts
         errors = errors * (2 * upstream / entries)[:, None, None]
-        to_W_xh = W_hh.new_zeros(len(W_hh), inputs.shape[3], W_hh.shape[1])  # transposed, for speed
-        to_W_hh, to_W_hy = torch.zeros_like(W_hh), torch.zeros_like(W_hy)
-        delta = torch.zeros_like(states[0])  # of the loss by the argument of tanh, one step later
-        spare = torch.empty_like(delta)
-        for step in reversed(range(len(states))):
-            state = states[step]
-            torch.bmm(delta, W_hh, out=spare)
-            if ctx.counted[step]:
-                spare.baddbmm_(errors[step].mT, W_hy)
-                to_W_hy.baddbmm_(errors[step], state)
-            torch.ops.aten.tanh_backward.grad_input(spare, state, grad_input=spare)  # times 1 − h²
-            delta, spare = spare, delta
-            to_W_xh.baddbmm_(inputs[step].mT, delta)
-            if step:
-                to_W_hh.baddbmm_(delta.mT, states[step - 1])
-        return to_W_xh.mT, to_W_hh, to_W_hy, None, None, None
+        gradient = torch.zeros_like(matrix)
+        by_after = torch.zeros_like(before[0])  # of the loss by (a_{t+1}, y_t)
+        before_at, state_before, error_at = map(Tensor.unbind, (before, before[..., h], errors))
+        by_argument, by_output, transposed, from_state = (
+            by_after[..., h],
+            by_after[..., y],
+            by_after.mT,
+            matrix[..., h],
+        )
+        by_state = torch.empty(by_argument.shape, dtype=matrix.dtype)
+        for step in range(len(errors), 0, -1):
+            by_output.copy_(error_at[step - 1])
+            torch.bmm(by_after, from_state, out=by_state)
+            gradient.baddbmm_(transposed, before_at[step])
+            tanh_backward(by_state, state_before[step], grad_input=by_argument)  # times 1 − h²
+        by_output.zero_()  # there is no output before the first step
+        gradient.baddbmm_(transposed, before_at[0])
+        return gradient[:, h, x], gradient[:, h, h], gradient[:, y, h], None, None, None
