@@ -145,8 +145,8 @@ def step_matrix(W_xh: Tensor, W_hh: Tensor, W_hy: Tensor) -> tuple[Tensor, slice
     Returns
     -------
     matrix : Tensor (network, width, width)
-        [[W_hh, W_xh], [W_hy, 0]]: it takes (h_{t-1}, x_t) to (a_t, y_{t-1}), where h_t = tanh a_t. Zeros fill it up to a
-        width that is a multiple of 4, for which products are faster.
+        [[W_hh, W_xh], [W_hy, 0]]: it takes (h_{t-1}, x_t) to (a_t, y_{t-1}), where h_t = tanh a_t. Zeros fill it up to
+        a width that is a multiple of 4, for which products are faster.
     h, x, y : slice
         Where h or a, x and y stand.
     """
