@@ -8,7 +8,7 @@ SITE   := _build/html
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lab execute reference lock clean
+.PHONY: help book test lab execute reference bench lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,9 +39,13 @@ execute: $(READY) ## run all text twins and store the notebooks
 reference: $(READY) ## train the reference solutions anew
 	$(BIN)/python -c 'from tasksym.references import write_references; write_references()'
 
+# A variable that picks an old kernel for OpenBLAS, where it is set, would slow down one side of a race.
+bench: $(READY) ## race the peers: training, ablated rollouts, ordered Schur
+	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python tests/benchmarks/race.py
+
 lock: $(READY) ## resolve pyproject.toml anew into requirements.txt
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile --universal --fork-strategy fewest --python-version 3.11 --all-extras --upgrade --quiet \
+	$(BIN)/uv pip compile --universal --fork-strategy fewest --python-version 3.11 --extra book --extra test --upgrade --quiet \
 	  --no-header --annotation-style line --find-links $(TORCH_INDEX)/torch/ pyproject.toml \
 	  | sed "s/ ; sys_platform == 'darwin' or sys_platform == 'linux' or sys_platform == 'win32'//" > requirements.txt
 

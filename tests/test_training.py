@@ -246,20 +246,3 @@ def test_two_processes_train_a_network_once(tmp_path):
     ]
     printed = "".join(process.communicate()[0] for process in running)
     assert sorted(printed.splitlines()) == ["trained [0, 1, 2, 3]", "trained [4, 5, 6, 7]"]
-
-
-# --- The real recipe
-
-
-def test_flip_flop_trained_anew_stays_in_its_bands():
-    """The two networks that the page trains: bands and orderings, since digits differ between machines."""
-    recipe = ts.RECIPES["flip-flop"]
-    trials = recipe.evaluation_trials()
-    solutions = ts.solve(recipe, [0, 1])
-    before = recipe.task.score(ts.starting_networks(recipe, [0, 1]).outputs(trials.inputs), trials)
-    assert (before < 0.7).all()
-    table = ts.ablation_profile(solutions)
-    whole = table[table["couplings"] == ""]
-    assert (whole["fvu"] < 0.02).all() and (whole["score"] > 0.99).all() and (whole["rank"] == 3).all()
-    effect = table.pivot(index="seed", columns="couplings", values="delta_fvu")
-    assert (effect["CR"] > effect["CC"]).all() and (effect["CC"] > effect["RR"]).all()

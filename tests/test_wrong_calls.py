@@ -4,7 +4,6 @@
 python tests/test_wrong_calls.py prints the table.
 """
 
-import dataclasses
 import traceback
 from pathlib import Path
 
@@ -19,6 +18,7 @@ W = np.diag([1.0, 0.5])
 TASK = ts.FlipFlop(bits=1, steps=4)
 TRIALS = TASK.sample(3, rng=0)
 ONES = torch.ones(1, 2, 2)
+INPUTS, MASK = np.ones((1, 4, 3, 1)), np.ones(4, dtype=bool)
 
 
 def with_entry(value):
@@ -29,10 +29,6 @@ def with_entry(value):
 
 def networks(**matrices):
     return ts.TanhRNN(**({"W_xh": torch.ones(1, 2, 1), "W_hh": ONES, "W_hy": torch.ones(1, 1, 2)} | matrices))
-
-
-def with_reference(**changes):
-    return dataclasses.replace(ts.reference("flip-flop"), **changes)
 
 
 # what is wrong: (the call, what the message must say)
@@ -75,14 +71,26 @@ CALLS = {
     "trials that are none": (lambda: ts.ablation_profile(ts.reference("flip-flop"), 512), r"trials must be Trials, such as recipe.evaluation_trials\(512\); got 512"),
     "negative width": (lambda: ts.Recipe(TASK, hidden=-64), r"hidden must be at least 1, got -64"),
     "infinite rate": (lambda: ts.Recipe(TASK, learning_rate=np.inf), r"learning_rate must be a finite number in \(0, inf\), got inf"),
-    "unknown start": (lambda: ts.Recipe(TASK, start="zeros"), r"start must be one of gaussian, got 'zeros'"),
+    "one symbol": (lambda: ts.Copy(symbols=1), r"symbols must be at least 2, got 1"),
+    "empty sequence": (lambda: ts.Copy(length=0), r"length must be at least 1, got 0"),
+    "frequency above a half": (lambda: ts.SineGeneration(high=0.6), r"high must be .* in \(0, 0.5\], got 0.6"),
+    "band upside down": (lambda: ts.SineGeneration(low=0.2, high=0.1), r"low must be .* in \(0, 0.1\], got 0.2"),
+    "no amplitude": (lambda: ts.SineGeneration(amplitude=0), r"amplitude must be .* got 0"),
+    "negative noise": (lambda: ts.ContextIntegration(noise=-0.1), r"noise must be .* got -0.1"),
+    "streams without means": (lambda: ts.ContextIntegration(mean=0), r"mean must be .* got 0"),
+    "unknown parametrisation": (lambda: ts.Recipe(TASK, parametrisation="expm"), r"parametrisation must be one of dense, cayley, got 'expm'"),
+    "targets of other trials": (lambda: ts.loss(networks(), INPUTS, INPUTS[:, :2], MASK), r"targets must have shape \(network, time, trial, out\) = \(1, 4, 3, 1\), got \(1, 2, 3, 1\)"),
+    "loss mask of numbers": (lambda: ts.loss(networks(), INPUTS, INPUTS, np.ones(4)), r"mask must be boolean with shape \(time,\) = \(4,\) or .* got torch.float64 \(4,\)"),
+    "loss mask of trials": (lambda: ts.loss(networks(), INPUTS, INPUTS, MASK[:3]), r"mask must be boolean with shape .* got torch.bool \(3,\)"),
+    "loss over nothing": (lambda: ts.loss(networks(), INPUTS, INPUTS, ~MASK), r"mask must select at least one step of every network"),
+    "unknown start": (lambda: ts.Recipe(TASK, start="zeros"), r"start must be one of gaussian, orthogonal, identity, uniform, got 'zeros'"),
     "task by name": (lambda: ts.Recipe("flip-flop"), r"task must be a task such as FlipFlop\(\)"),
     "recipe by name": (lambda: ts.solve("flip-flop", [0]), r"recipe must be a Recipe, got 'flip-flop'; did you mean RECIPES\['flip-flop'\]\?"),
     "no seeds": (lambda: ts.solve(ts.RECIPES["flip-flop"], []), r"seeds must name at least one network"),
     "one seed": (lambda: ts.solve(ts.RECIPES["flip-flop"], 8), r"seeds must be a collection of whole numbers such as range\(8\), got 8"),
     "repeated seeds": (lambda: ts.solve(ts.RECIPES["flip-flop"], [1, 2, 1]), r"seeds must be distinct, but \[1\] are repeated"),
     "negative seed": (lambda: ts.solve(ts.RECIPES["flip-flop"], [-1]), r"each seed must be at least 0, got -1"),
-    "unknown reference": (lambda: ts.reference("flipflop"), r"no recipe is named 'flipflop'; there are flip-flop"),
+    "unknown reference": (lambda: ts.reference("flipflop"), r"no recipe is named 'flipflop'; there are copy-dense-orthogonal, copy-cayley, flip-flop, sine, context-integration"),
     "store that is a file": (lambda: ts.solve(ts.Recipe(TASK, steps=1), [0], store=ts.Store(Path(__file__))), r"cannot write to the store .* set TASKSYM_STORE"),
 }  # fmt: skip
 
