@@ -125,3 +125,75 @@ def test_sensitivity_is_undefined_where_the_mass_is_rounding(solutions):
     assert (table["rank"] == 64).all() and table["gap"].isna().all()
     assert (table["mass"] < 1e-4).all() and table["sensitivity"].isna().all()
     assert table["delta_fvu"].abs().max() < 1e-3
+
+
+# --- Doses
+
+
+def test_doses_end_at_nothing_and_at_the_whole_ablation(solutions):
+    two, trials = first(solutions), solutions.recipe.evaluation_trials(64)
+    table, profile = ts.dose_response(two, (0.0, 0.5, 1.0), trials), ts.ablation_profile(two, trials)
+    assert list(table.columns) == ["seed", "couplings", "dose", "mass", "fvu", "delta_fvu", "score"]
+    assert len(table) == 2 * 3 * 3
+    assert (table.loc[table["dose"] == 0, ["mass", "delta_fvu"]] == 0).all().all()
+    whole = table[table["dose"] == 1].set_index(["seed", "couplings"])
+    single = profile[profile["couplings"].isin(ts.COUPLINGS)].set_index(["seed", "couplings"])
+    for column in ("mass", "fvu", "delta_fvu", "score"):
+        np.testing.assert_allclose(whole[column], single.loc[whole.index, column], atol=1e-10)
+    half = table[table["dose"] == 0.5].set_index(["seed", "couplings"])
+    np.testing.assert_allclose(half["mass"], whole["mass"] / 2, rtol=1e-12)
+    assert (half.loc[(slice(None), "CR"), "fvu"] != whole.loc[(slice(None), "CR"), "fvu"]).all()
+
+
+def test_a_coupling_without_mass_has_no_doses_and_no_orders(solutions):
+    Q = torch.tensor(np.linalg.qr(np.random.default_rng(0).normal(size=(64, 64)))[0], dtype=torch.float32)
+    one = first(solutions, 1)
+    orthogonal = dataclasses.replace(one, weights=dataclasses.replace(one.weights, W_hh=Q[None]))
+    trials = solutions.recipe.evaluation_trials(8)
+    assert ts.dose_response(orthogonal, (0.0, 1.0), trials).empty
+    assert ts.order_range(orthogonal, (0, 1), trials).empty
+
+
+# --- Orders
+
+
+def test_order_zero_is_by_modulus_and_the_others_are_admissible(solutions):
+    two, trials = first(solutions), solutions.recipe.evaluation_trials(64)
+    table, profile = ts.order_range(two, (0, 1, 2), trials), ts.ablation_profile(two, trials)
+    assert list(table.columns) == ["seed", "order", "couplings", "mass", "delta_fvu", "score"]
+    by_modulus = table[table["order"] == 0].set_index(["seed", "couplings"])
+    single = profile[profile["couplings"].isin(ts.COUPLINGS)].set_index(["seed", "couplings"])
+    for column in ("mass", "delta_fvu", "score"):
+        np.testing.assert_allclose(by_modulus[column], single.loc[by_modulus.index, column], atol=1e-10)
+    effect = table.pivot(index=["seed", "couplings"], columns="order", values="delta_fvu")
+    assert (np.ptp(effect.loc[(slice(None), "CR"), :], axis=1) < 1e-8).all()
+    assert (np.ptp(effect.loc[(slice(None), "CC"), :], axis=1) > 1e-4).all()
+
+
+def test_an_order_does_not_depend_on_the_others_asked_for(solutions):
+    one, trials = first(solutions, 1), solutions.recipe.evaluation_trials(16)
+    together, alone = ts.order_range(one, (1, 2, 3), trials), ts.order_range(one, (3,), trials)
+    pd.testing.assert_frame_equal(together[together["order"] == 3].reset_index(drop=True), alone)
+
+
+# --- The mirrored form
+
+
+def test_the_mirrored_form_puts_the_complement_first(solutions):
+    """Its RC is canonical as CR is: W̃ = W − P W (I − P) with P the projector on the invariant subspace of C."""
+    W = solutions.weights.W_hh[0].double().numpy()
+    schur = ts.ordered_schur(W)
+    plain, mirrored = schur.sectors(), schur.sectors(mirrored=True)
+    assert mirrored.couplings == ("RR", "RC", "CC")
+    assert mirrored.rank == plain.rank == 3
+    assert mirrored.gap == pytest.approx(plain.gap) and mirrored.margin == plain.margin
+    assert np.abs(np.linalg.eigvals(mirrored.basis("R").T @ W @ mirrored.basis("R"))).min() > 0.9
+    _, Z, dimension = scipy.linalg.schur(W, output="real", sort=lambda re, im: np.hypot(re, im) < 0.9)
+    P = Z[:, :dimension] @ Z[:, :dimension].T
+    np.testing.assert_allclose(mirrored.ablate("RC"), W - P @ W @ (np.eye(64) - P), atol=1e-10)
+    np.testing.assert_allclose(
+        np.sort(np.abs(np.linalg.eigvals(mirrored.ablate("RC")))), np.sort(np.abs(np.linalg.eigvals(W))), atol=1e-8
+    )
+    assert mirrored.removed_mass("RC") == pytest.approx(np.linalg.norm(W - mirrored.ablate("RC")))
+    with pytest.raises(ValueError, match="couplings are RR, RC and CC"):
+        mirrored.ablate("CR")

@@ -49,6 +49,7 @@ CALLS = {
     "unknown coupling": (lambda: ts.ordered_schur(W).sectors().ablate("RC"), r"couplings are RR, CR and CC, .* got 'RC'"),
     "couplings by comma": (lambda: ts.ordered_schur(W).sectors().ablate("RR,CC"), r"joined by '\+' as in 'RR\+CC'; got 'RR,CC'"),
     "couplings by number": (lambda: ts.ordered_schur(W).sectors().ablate(3), r"couplings are RR, CR and CC, .* got 3"),
+    "dose of two": (lambda: ts.ordered_schur(W).sectors().ablate("CR", dose=2), r"dose must be a finite number in \[0, 1\], got 2"),
     "unknown sector": (lambda: ts.ordered_schur(W).sectors().basis("B"), r"sector must be 'R' or 'C', got 'B'"),
     "order that is none": (lambda: ts.ordered_schur(W).reordered([0, 0]), r"permutation of the 2 blocks, got \[0, 0\]"),
     "zero trials": (lambda: TASK.sample(0, rng=0), r"trials must be at least 1, got 0"),

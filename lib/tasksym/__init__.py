@@ -1,13 +1,14 @@
 """Which parts of a trained recurrent network can be cut without anyone noticing?"""
 
 from tasksym import plotting
-from tasksym.ablation import ablation_profile
+from tasksym.ablation import ablation_profile, dose_response, evaluate, order_range
 from tasksym.gradient import loss
 from tasksym.metrics import fvu, normalised_sensitivity
 from tasksym.networks import TanhRNN
 from tasksym.recipes import PARAMETRISATIONS, RECIPES, STARTS, Recipe
 from tasksym.references import REFERENCE_SEEDS, reference
-from tasksym.schur import COUPLINGS, SETS, OrderedSchur, Sectors, SplitWarning, ordered_schur
+from tasksym.schur import OrderedSchur, ordered_schur
+from tasksym.sectors import COUPLINGS, SETS, Sectors, SplitWarning
 from tasksym.store import Store, StoreError
 from tasksym.tasks import ContextIntegration, Copy, FlipFlop, SineGeneration
 from tasksym.training import Solutions, solve, starting_networks
@@ -34,9 +35,12 @@ __all__ = [
     "TanhRNN",
     "Trials",
     "ablation_profile",
+    "dose_response",
+    "evaluate",
     "fvu",
     "loss",
     "normalised_sensitivity",
+    "order_range",
     "ordered_schur",
     "plotting",
     "reference",

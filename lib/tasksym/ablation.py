@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 import pandas as pd
 
 from tasksym.metrics import fvu, normalised_sensitivity
-from tasksym.schur import SETS, ordered_schur
+from tasksym.schur import OrderedSchur, ordered_schur
+from tasksym.sectors import COUPLINGS, SETS, Sectors
 from tasksym.training import Solutions
 from tasksym.trials import Trials
 
 TOGETHER = 8  # matrices that are judged at a time: the sets of a profile
+DOSES = tuple(round(0.1 * step, 1) for step in range(11))
 
 
 def ablation_profile(solutions: Solutions, trials: Trials | None = None, alpha: float = 0.9) -> pd.DataFrame:
@@ -45,9 +47,7 @@ def ablation_profile(solutions: Solutions, trials: Trials | None = None, alpha: 
     ----------
     arXiv 2606.18457.
     """
-    trials = solutions.recipe.evaluation_trials() if trials is None else trials
-    if not isinstance(trials, Trials):
-        raise TypeError(f"trials must be Trials, such as recipe.evaluation_trials(512); got {trials!r}")
+    trials = _trials(solutions, trials)
     rows = []
     for network, seed in enumerate(solutions.seeds):
         sectors = ordered_schur(solutions.weights.W_hh[network]).sectors(alpha)
@@ -70,6 +70,81 @@ def ablation_profile(solutions: Solutions, trials: Trials | None = None, alpha: 
     table["delta_fvu"] = table["fvu"] - table.groupby("seed")["fvu"].transform("first")
     table["sensitivity"] = normalised_sensitivity(table["delta_fvu"], table["mass"], table["mass_floor"])
     return table[["seed", "couplings", "rank", "gap", "mass", "fvu", "delta_fvu", "sensitivity", "score"]]
+
+
+def dose_response(
+    solutions: Solutions,
+    doses: Iterable[float] = DOSES,
+    trials: Trials | None = None,
+    alpha: float = 0.9,
+) -> pd.DataFrame:
+    """Remove a growing share of each coupling, so that couplings of unlike mass can be compared at equal mass.
+
+    Parameters
+    ----------
+    solutions : Solutions
+    doses : iterable of float
+        Shares in [0, 1].
+    trials, alpha
+        As for `ablation_profile`.
+
+    Returns
+    -------
+    DataFrame
+        One row a network, coupling and dose, with the columns seed, couplings, dose, mass (of what is removed), fvu,
+        delta_fvu and score. A coupling whose mass is no more than rounding has no rows.
+    """
+    trials, doses, rows = _trials(solutions, trials), list(doses), []
+    for network, seed in enumerate(solutions.seeds):
+        sectors = ordered_schur(solutions.weights.W_hh[network]).sectors(alpha)
+        there = [coupling for coupling in COUPLINGS if sectors.mass[coupling] > sectors.mass_floor]
+        steps = [(coupling, dose) for coupling in there for dose in doses]
+        matrices = chain([sectors.schur.W], (sectors.ablate(coupling, dose) for coupling, dose in steps))
+        error, score = evaluate(solutions, network, matrices, trials)
+        for (coupling, dose), fvu_after, score_after in zip(steps, error[1:], score[1:], strict=True):
+            mass = dose * sectors.mass[coupling]
+            rows.append((seed, coupling, dose, mass, fvu_after, fvu_after - error[0], score_after))
+    return pd.DataFrame(rows, columns=["seed", "couplings", "dose", "mass", "fvu", "delta_fvu", "score"])
+
+
+def order_range(
+    solutions: Solutions,
+    orders: Iterable[int] = range(51),
+    trials: Trials | None = None,
+    alpha: float = 0.9,
+) -> pd.DataFrame:
+    """Ablate in other admissible orders of the blocks, on which T_RR and T_CC depend and T_CR does not.
+
+    Parameters
+    ----------
+    solutions : Solutions
+    orders : iterable of int
+        Numbers of orders: 0 is the one by modulus, k > 0 the k-th random one of a network, drawn from (k, seed).
+    trials, alpha
+        As for `ablation_profile`.
+
+    Returns
+    -------
+    DataFrame
+        One row a network, order and coupling, with the columns seed, order, couplings, mass, delta_fvu and score. A
+        coupling whose mass is no more than rounding has no rows.
+    """
+    trials, orders, rows = _trials(solutions, trials), list(orders), []
+    for network, seed in enumerate(solutions.seeds):
+        schur = ordered_schur(solutions.weights.W_hh[network])
+        splits = {order: _in_order(schur, order, seed, alpha) for order in orders}
+        steps = [
+            (order, coupling)
+            for order, sectors in splits.items()
+            for coupling in COUPLINGS
+            if sectors.mass[coupling] > sectors.mass_floor
+        ]
+        matrices = chain([schur.W], (splits[order].ablate(coupling) for order, coupling in steps))
+        error, score = evaluate(solutions, network, matrices, trials)
+        for (order, coupling), fvu_after, score_after in zip(steps, error[1:], score[1:], strict=True):
+            mass = splits[order].mass[coupling]
+            rows.append((seed, order, coupling, mass, fvu_after - error[0], score_after))
+    return pd.DataFrame(rows, columns=["seed", "order", "couplings", "mass", "delta_fvu", "score"])
 
 
 def evaluate(
@@ -96,3 +171,16 @@ def evaluate(
         errors.append(fvu(outputs, trials))
         scores.append(solutions.recipe.task.score(outputs, trials))
     return np.concatenate(errors), np.concatenate(scores)
+
+
+def _in_order(schur: OrderedSchur, order: int, seed: int, alpha: float) -> Sectors:
+    if order:
+        schur = schur.reordered(schur.admissible_order(np.random.default_rng((order, seed)), alpha))
+    return schur.sectors(alpha)
+
+
+def _trials(solutions: Solutions, trials: Trials | None) -> Trials:
+    trials = solutions.recipe.evaluation_trials() if trials is None else trials
+    if not isinstance(trials, Trials):
+        raise TypeError(f"trials must be Trials, such as recipe.evaluation_trials(512); got {trials!r}")
+    return trials

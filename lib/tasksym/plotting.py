@@ -9,7 +9,8 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import SymLogNorm
 
-from tasksym.schur import SETS, OrderedSchur, Sectors
+from tasksym.schur import OrderedSchur
+from tasksym.sectors import SETS, Sectors
 from tasksym.training import LOSS_WINDOW, Solutions
 from tasksym.trials import Trials
 

@@ -1,4 +1,4 @@
-"""The ordered real Schur form of a recurrent matrix, its two sectors and the couplings between them.
+"""The ordered real Schur form of a recurrent matrix.
 
 W = Q T Qᵀ with Q orthogonal and T quasi-upper-triangular (arXiv 2606.18457).
 """
@@ -7,21 +7,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 
 from tasksym import _blocks, _checks
-
-COUPLINGS = ("RR", "CR", "CC")
-SETS = ("", "RR", "CR", "CC", "RR+CR", "RR+CC", "CR+CC", "RR+CR+CC")
-SMALL_MARGIN = 1e-3  # below it, one part in a thousand of ‖W‖ decides which eigenvalues lead
-
-
-class SplitWarning(UserWarning):
-    """The leading sector and the complement are hardly separate."""
+from tasksym.sectors import SMALL_MARGIN, Sectors, SplitWarning
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +42,7 @@ class OrderedSchur:
     T: np.ndarray
     eps: float
     refused: tuple[tuple[complex, complex], ...] = ()
+    _margins: dict[float, float] = field(default_factory=dict, repr=False)  # shared by all orders of one W
 
     @cached_property
     def blocks(self) -> tuple[tuple[int, int], ...]:
@@ -71,8 +65,14 @@ class OrderedSchur:
         """Moduli that differ by no more than this count as equal: n · eps · largest modulus, n at least 10."""
         return _blocks.tie_tolerance(self.moduli, len(self.T), self.eps)
 
-    def sectors(self, alpha: float = 0.9) -> Sectors:
+    def sectors(self, alpha: float = 0.9, *, mirrored: bool = False) -> Sectors:
         """Split the blocks into the leading sector R, |λ| ≥ alpha, and the complement C.
+
+        Parameters
+        ----------
+        alpha : float
+        mirrored : bool
+            Put C first. What couples the sectors is then RC, from R into C, instead of CR.
 
         Raises
         ------
@@ -85,7 +85,10 @@ class OrderedSchur:
             If a relative change of W below `SMALL_MARGIN` can move an eigenvalue over alpha.
         """
         alpha = _checks.number("alpha", alpha, open_low=True)
-        sectors = Sectors(self, alpha, rank=self._rank(alpha))
+        leading = self._leading_blocks(alpha)
+        rank = sum(size for _, size in self.blocks[:leading])
+        schur = self.reordered([*range(leading, len(self.blocks)), *range(leading)]) if mirrored else self
+        sectors = Sectors(schur, alpha, rank, mirrored)
         if sectors.margin < SMALL_MARGIN:
             warnings.warn(
                 f"the split at alpha = {alpha:g} is not to be trusted: a change of W by {sectors.margin:.1e} of its "
@@ -114,124 +117,39 @@ class OrderedSchur:
             raise ValueError(f"order must be a permutation of the {len(self.blocks)} blocks, got {order}")
         refused = list(self.refused)
         T, Q = _blocks.permute(self.T, self.Q, order, refused)
-        return OrderedSchur(self.W, Q, T, self.eps, tuple(refused))
+        return OrderedSchur(self.W, Q, T, self.eps, tuple(refused), self._margins)
 
     def admissible_order(self, rng, alpha: float = 0.9) -> list[int]:
         """Blocks shuffled inside each sector: an order that the definition of the sectors allows as well."""
         rng = _checks.generator(rng)
-        rank = self.sectors(alpha).rank
-        starts = np.array([start for start, _ in self.blocks])
-        leading = int((starts < rank).sum())
-        complement = leading + rng.permutation(len(starts) - leading)
+        leading = self._leading_blocks(_checks.number("alpha", alpha, open_low=True))
+        complement = leading + rng.permutation(len(self.blocks) - leading)
         return [*rng.permutation(leading).tolist(), *complement.tolist()]
 
-    def _rank(self, alpha: float) -> int:
-        leads = self.moduli >= alpha - self.tolerance
-        last = int(np.flatnonzero(leads)[-1]) if leads.any() else -1
-        for block in np.flatnonzero(~leads[: last + 1]):
-            if self.moduli[block] < alpha - 2 * self.tolerance:
-                below, above = _named(self.eigenvalues[block]), _named(self.eigenvalues[last])
-                raise ValueError(
-                    f"eigenvalues {below} and {above} lie on either side of alpha = {alpha:g}, but are too close to "
-                    "be put in order; choose an alpha that does not part them"
-                )
-        return sum(size for _, size in self.blocks[: last + 1])
-
-
-@dataclass(frozen=True, eq=False)
-class Sectors:
-    """The leading sector R (the first `rank` coordinates z = Qᵀh), the complement C, and T = B + N.
-
-    Column is source and row is target: T_CR, read C→R, is N[:rank, rank:]. Made by `OrderedSchur.sectors`.
-
-    Parameters
-    ----------
-    schur : OrderedSchur
-    alpha : float
-        Least modulus of the leading sector.
-    rank : int
-        Dimension of the leading sector.
-    """
-
-    schur: OrderedSchur
-    alpha: float
-    rank: int
-
-    @cached_property
-    def spectral(self) -> np.ndarray:
-        """B (n, n): the diagonal blocks of T, 2×2 blocks whole."""
-        blocks = np.zeros_like(self.schur.T)
-        for start, size in self.schur.blocks:
-            block = np.s_[start : start + size, start : start + size]
-            blocks[block] = self.schur.T[block]
-        return blocks
-
-    @cached_property
-    def coupling(self) -> np.ndarray:
-        """N (n, n): the non-normal couplings, strictly above the diagonal blocks."""
-        return self.schur.T - self.spectral
-
-    @cached_property
-    def mass(self) -> dict[str, float]:
-        """Frobenius norm of each coupling."""
-        return {name: float(np.linalg.norm(self.coupling[self._part(name)])) for name in COUPLINGS}
-
-    @property
-    def mass_floor(self) -> float:
-        """Mass that rounding of W alone can produce: n · eps · ‖T‖_F."""
-        return len(self.schur.T) * self.schur.eps * float(np.linalg.norm(self.schur.T))
-
-    @property
-    def gap(self) -> float:
-        """Least modulus in R minus the largest in C; NaN if either is empty."""
-        leading = np.array([start < self.rank for start, _ in self.schur.blocks])
-        if leading.all() or not leading.any():
-            return float("nan")
-        return float(self.schur.moduli[leading].min() - self.schur.moduli[~leading].max())
-
-    @cached_property
-    def margin(self) -> float:
+    def margin(self, alpha: float = 0.9) -> float:
         """Least ‖E‖₂/‖W‖₂ for which W + E has an eigenvalue on the circle |z| = alpha.
 
         That is the least singular value of zI − W over the circle. A small gap makes it small, and so does a strongly
         non-normal W, whose eigenvalues move far under a tiny change however well they look separated.
         """
-        norm = np.linalg.norm(self.schur.W, 2)
-        return float(_distance_to_circle(self.schur, self.alpha) / norm) if norm > 0 else float("inf")
+        alpha = _checks.number("alpha", alpha, open_low=True)
+        if alpha not in self._margins:
+            norm = np.linalg.norm(self.W, 2)
+            self._margins[alpha] = float(_distance_to_circle(self, alpha) / norm) if norm > 0 else float("inf")
+        return self._margins[alpha]
 
-    def basis(self, sector: str) -> np.ndarray:
-        """Orthonormal columns of Q that span a sector, "R" (n, rank) or "C" (n, n - rank)."""
-        if sector not in ("R", "C"):
-            raise ValueError(f"sector must be 'R' or 'C', got {sector!r}")
-        return self.schur.Q[:, : self.rank] if sector == "R" else self.schur.Q[:, self.rank :]
-
-    def ablate(self, couplings: str | Iterable[str]) -> np.ndarray:
-        """W with a set of couplings removed, W̃ = Q T̃ Qᵀ (n, n); the spectrum stays the same.
-
-        Parameters
-        ----------
-        couplings : str or iterable of str
-            "RR+CC" or ("RR", "CC"); the empty set gives W itself.
-
-        Raises
-        ------
-        ValueError
-            If a coupling is not one of RR, CR and CC.
-        """
-        names = _names(couplings)
-        removed = np.zeros_like(self.schur.T)
-        for name in names:
-            removed[self._part(name)] = self.coupling[self._part(name)]
-        # Subtracting from W, rather than rebuilding it, leaves what is not removed exact to the last bit.
-        return self.schur.W - self.schur.Q @ removed @ self.schur.Q.T if names else self.schur.W.copy()
-
-    def removed_mass(self, couplings: str | Iterable[str]) -> float:
-        """‖T − T̃‖_F of an ablation, which is ‖W − W̃‖_F too."""
-        return float(np.linalg.norm([self.mass[name] for name in _names(couplings)]))
-
-    def _part(self, name: str) -> tuple[slice, slice]:
-        leading, complement = slice(None, self.rank), slice(self.rank, None)
-        return {"RR": (leading, leading), "CR": (leading, complement), "CC": (complement, complement)}[name]
+    def _leading_blocks(self, alpha: float) -> int:
+        """How many blocks, from the first, have a modulus of at least alpha."""
+        leads = self.moduli >= alpha - self.tolerance
+        count = int(np.flatnonzero(leads)[-1]) + 1 if leads.any() else 0
+        for block in np.flatnonzero(~leads[:count]):
+            if self.moduli[block] < alpha - 2 * self.tolerance:
+                below, above = _named(self.eigenvalues[block]), _named(self.eigenvalues[count - 1])
+                raise ValueError(
+                    f"eigenvalues {below} and {above} lie on either side of alpha = {alpha:g}, but are too close to "
+                    "be put in order; choose an alpha that does not part them"
+                )
+        return count
 
 
 def ordered_schur(W) -> OrderedSchur:
@@ -277,17 +195,6 @@ def _distance_to_circle(schur: OrderedSchur, radius: float, angles: int = 16) ->
     theta = np.concatenate([np.linspace(0, np.pi, angles), np.angle(schur.eigenvalues[close])])
     shifted = radius * np.exp(1j * theta)[:, None, None] * np.eye(len(schur.T)) - schur.T
     return float(np.linalg.svd(shifted, compute_uv=False)[:, -1].min())
-
-
-def _names(couplings: str | Iterable[str]) -> list[str]:
-    """The couplings of a set, in canonical order."""
-    if isinstance(couplings, str):
-        names = couplings.split("+") if couplings else []
-    else:
-        names = list(couplings) if isinstance(couplings, Iterable) else [couplings]
-    if unknown := [name for name in names if name not in COUPLINGS]:
-        raise ValueError(f"couplings are RR, CR and CC, joined by '+' as in 'RR+CC'; got {unknown[0]!r}")
-    return [name for name in COUPLINGS if name in names]
 
 
 def _named(eigenvalue: complex) -> str:
