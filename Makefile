@@ -20,6 +20,8 @@ book: $(READY) ## build the site into _build/html
 # One fresh store for the unit tests and the notebooks: what is left on a machine would hide training that no longer
 # works, and no page need wait for what a test has trained.
 test: export TASKSYM_STORE := $(CURDIR)/_build/test-store
+test: export OMP_NUM_THREADS := 1# of each of the two workers
+test: export OPENBLAS_NUM_THREADS := 1
 test: $(READY) ## run all tests, all notebooks, a strict build and the tests of the site
 	rm -rf $(TASKSYM_STORE)
 	$(BIN)/ruff check .

@@ -10,6 +10,8 @@ KERNEL_ENVIRONMENT = {
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     "PYTHONWARNINGS": "",  # Python's own filters, whatever the caller's shell has set
     "TQDM_DISABLE": "1",
+    "OMP_NUM_THREADS": "1",  # a page has one core; with more, pages that run side by side wait for each other
+    "OPENBLAS_NUM_THREADS": "1",
 }
 
 FIGURE_LIMIT = 200_000  # bytes
