@@ -110,6 +110,5 @@ class MaskedSquaredError(torch.autograd.Function):
             torch.bmm(by_after, from_state, out=by_state)
             gradient.baddbmm_(transposed, before_at[step])
             tanh_backward(by_state, state_before[step], grad_input=by_argument)  # times 1 − h²
-        by_output.zero_()  # there is no output before the first step
-        gradient.baddbmm_(transposed, before_at[0])
+        gradient.baddbmm_(transposed, before_at[0])  # where h is zero, so that only x has a share
         return gradient[:, h, x], gradient[:, h, h], gradient[:, y, h], None, None, None
