@@ -1,8 +1,9 @@
 """Moving the diagonal blocks of a real Schur form W = Q T Qᵀ.
 
 LAPACK has no ordering by modulus, so one block at a time is moved with its `dtrexc`, which swaps neighbours by
-orthogonal transforms only (Bai and Demmel 1993). After every move the blocks are read off T anew, since rounding may
-split a pair. Swaps that LAPACK refuses, of eigenvalues too close to tell apart, are noted in `refused`.
+orthogonal transforms only (Bai and Demmel 1993). Rounding may split a pair on its way, so that sorting takes passes
+until the blocks, read off T anew, are in order. Swaps that LAPACK refuses, of eigenvalues too close to tell apart, are
+noted in `refused`.
 """
 
 from __future__ import annotations
@@ -67,28 +68,22 @@ def tie_tolerance(moduli, n, eps) -> float:
 def _pass(T, Q, eps, refused):
     """Bring to every place in turn the first block whose modulus is, to the tolerance, the largest of the rest.
 
-    Moduli and sizes are carried along in lists: to read them off T after every move takes longer than the moves.
+    Moduli and sizes are carried along in lists: to read them off T after every move takes longer than the moves. Where
+    a pair was split or a swap refused on the way they are out of step with T, and the next pass reads it anew.
     """
-    place, moduli = 0, None
-    while moduli is None or place < len(moduli):
-        if moduli is None:
-            starts = starts_of(T)
-            moduli = np.abs(eigenvalues_of(T, starts))
-            slack = tie_tolerance(moduli, len(T), eps) / 2  # the other half is for what later swaps round
-            moduli, sizes = moduli.tolist(), np.diff(starts, append=len(T)).tolist()
-            pairs = sizes.count(2)
+    starts = starts_of(T)
+    moduli = np.abs(eigenvalues_of(T, starts))
+    slack = tie_tolerance(moduli, len(T), eps) / 2  # the other half is for what later swaps round
+    moduli, sizes = moduli.tolist(), np.diff(starts, append=len(T)).tolist()
+    for place in range(len(moduli)):
         largest = max(moduli[place:]) - slack
         block = place
         while moduli[block] < largest:
             block += 1
         if block > place:
-            T, Q, moved = _move(T, Q, sum(sizes[:block]), sum(sizes[:place]), refused)
+            T, Q = _move(T, Q, sum(sizes[:block]), sum(sizes[:place]), refused)
             for carried in (moduli, sizes):
                 carried.insert(place, carried.pop(block))
-            if not moved or np.count_nonzero(T.diagonal(-1)) < pairs:
-                # Where a pair was split on its way, its larger half is still to be found: the place stays open.
-                moduli, place = None, place - moved
-        place += 1
     return T, Q
 
 
@@ -102,15 +97,15 @@ def _out_of_order(T, eps):
 
 
 def _move(T, Q, here, there, refused):
-    """Move the block that starts in row `here` up to row `there`, and tell whether it could be moved as a whole."""
+    """Move the block that starts in row `here` up to row `there`."""
     moved_T, moved_Q, info = dtrexc(T, Q, here + 1, there + 1)
     if info == 0:
-        return moved_T, moved_Q, True
+        return moved_T, moved_Q
     # A swap on the way was refused. Step by step, let the block that would not yield go ahead in its stead.
     starts = starts_of(T)
     for block in range(np.searchsorted(starts, here), np.searchsorted(starts, there), -1):
         T, Q, _ = _swap(T, Q, starts_of(T), block, refused)
-    return T, Q, False
+    return T, Q
 
 
 def _swap(T, Q, starts, block, refused):
