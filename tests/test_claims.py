@@ -1,0 +1,86 @@
+"""The ledger of claims: its rule on margins made up, and its verdicts computed anew."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tasksym as ts
+
+BOOK = Path(__file__).resolve().parents[1] / "book"
+sys.path.insert(0, str(BOOK))  # as the page has it
+
+from studies import claims
+
+ABOVE, BELOW = (0.1, 0.3), (-0.1, 0.3)
+
+
+def margin(*by_order):
+    """Margins of three networks in some orders."""
+    index = pd.MultiIndex.from_product([range(len(by_order)), range(3)], names=["order", "seed"])
+    return pd.Series(np.concatenate(by_order), index=index)
+
+
+@pytest.mark.parametrize(
+    "values, interval, by_construction, expected",
+    [
+        (margin([1, 2, 3]), ABOVE, False, "reproduced"),
+        (margin([1, 2, 3]), BELOW, False, "qualified"),
+        (margin([1, 2, 3], [1, -2, 3], [-1, 2, 3]), ABOVE, False, "qualified"),
+        (margin([1, 2, 3], [-1, 2, 3], [-1, 2, 3]), ABOVE, False, "reproduced"),
+        (margin([-1, 0, 3]), BELOW, False, "not reproduced"),
+        (margin([-1, -2, 3], [1, 2, 3]), BELOW, False, "not reproduced"),
+        (margin([1, 2, 3]), ABOVE, True, "by construction"),
+        (pd.Series([1, 2, 3]), ABOVE, False, "reproduced"),
+    ],
+)
+def test_the_rule(values, interval, by_construction, expected):
+    assert claims.verdict(values, interval, by_construction) == expected
+
+
+def test_the_least_favourable_order_is_that_of_each_network():
+    by_modulus, worst = claims.by_order(margin([1, 2, 3], [4, -5, 6], [0, 7, 8]))
+    assert by_modulus.tolist() == [1, 2, 3] and worst.tolist() == [0, -5, 3]
+
+
+@pytest.fixture(scope="module")
+def evidence():
+    return claims.Evidence()
+
+
+def test_orders_replace_only_what_depends_on_them(evidence):
+    effect = evidence("context-integration", "delta_fvu")
+    assert effect.index.names == ["order", "seed"] and len(effect) == 51 * 16
+    assert (effect["CR"].groupby("seed").nunique() == 1).all()
+    assert (effect["CC"].groupby("seed").nunique() > 40).all()
+    profile = ts.ablation_profile(ts.reference("context-integration")).pivot(
+        index="seed", columns="couplings", values="delta_fvu"
+    )
+    np.testing.assert_allclose(effect.loc[0], profile, rtol=1e-3, atol=1e-9)
+
+
+def test_the_verdicts_are_those_that_the_book_prints(evidence):
+    verdicts = claims.ledger(evidence)["verdict"].tolist()
+    assert len(verdicts) == len(claims.CLAIMS)
+    assert verdicts == VERDICTS
+
+
+VERDICTS = [
+    "reproduced",  # large changes can leave behaviour
+    "not reproduced",  # eigenvectors are ill-conditioned
+    "reproduced",  # copy survives without CC
+    "reproduced",  # but not without RR or CR
+    "by construction",  # Cayley
+    "reproduced",  # flip-flop: C→R costs most
+    "not reproduced",  # and about .09
+    "reproduced",  # RR costs nothing
+    "reproduced",  # sine: both are costly
+    "reproduced",  # CR has the highest S
+    "qualified",  # context: CC costs most, by modulus
+    "reproduced",  # the non-normal part cannot be ignored
+    "reproduced",  # no coupling is always safe
+    "reproduced",  # profiles vary over tasks
+    "reproduced",  # and over solutions
+]
