@@ -2,6 +2,7 @@
 
 from tasksym import plotting
 from tasksym.ablation import ablation_profile
+from tasksym.dynamics import fixed_point, jacobians
 from tasksym.gradient import loss
 from tasksym.metrics import fvu, normalised_sensitivity
 from tasksym.networks import TanhRNN
@@ -34,7 +35,9 @@ __all__ = [
     "TanhRNN",
     "Trials",
     "ablation_profile",
+    "fixed_point",
     "fvu",
+    "jacobians",
     "loss",
     "normalised_sensitivity",
     "ordered_schur",
