@@ -8,6 +8,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import SymLogNorm
+from matplotlib.ticker import MaxNLocator
 
 from tasksym.schur import SETS, OrderedSchur, Sectors
 from tasksym.training import LOSS_WINDOW, Solutions
@@ -101,7 +102,8 @@ def rollout(trials: Trials, outputs, trial: int = 0, ax: Axes | None = None) -> 
 def trial(trials: Trials, outputs, trial: int = 0, inputs=None, axes=None) -> np.ndarray:
     """One trial, a row a channel: inputs above, below them targets and one network's outputs (time, trial, out).
 
-    `rollout` is for tasks whose inputs and outputs go in pairs. Steps that do not count are shaded.
+    Every input has a scale of its own, the same in all trials; outputs share one. Steps that do not count are shaded.
+    `rollout` is for tasks whose inputs and outputs go in pairs.
 
     Parameters
     ----------
@@ -113,50 +115,57 @@ def trial(trials: Trials, outputs, trial: int = 0, inputs=None, axes=None) -> np
     axes : two Axes, optional
         One above the other. In a figure of several columns only the first has names, and there is one legend.
     """
-    values = (trials.inputs[:, trial], trials.targets[:, trial], np.asarray(outputs)[:, trial])
+    largest = np.abs(trials.inputs).max(axis=(0, 1))
+    shown = trials.inputs[:, trial] / np.where(largest > 0, largest, 1)
+    targets, answers = trials.targets[:, trial], np.asarray(outputs)[:, trial]
     if axes is None:
-        heights = [max(panel.shape[1], 2) for panel in values[:2]]
+        heights = [max(panel.shape[1], 2) for panel in (shown, targets)]
         axes = plt.gcf().subplots(2, 1, sharex=True, height_ratios=heights)
     above, below = axes
     first_column = above.get_subplotspec().is_first_col()
-    numbered = [[str(k + 1) for k in range(panel.shape[1])] for panel in values[:2]]
-    names = (numbered[0] if inputs is None else list(inputs), numbered[1] if values[1].shape[1] > 1 else [""])
-    for ax, panels, rows in zip(axes, (values[:1], values[1:]), names, strict=True):
-        _rows(ax, panels, rows if first_column else [""] * len(rows))
+    styles = {
+        "input": {"color": INK, "linewidth": 1.2},
+        "target": {"color": INK, "linewidth": 1.5, "alpha": 0.35},
+        "output": {"color": COLOURS["CR"], "linewidth": 1.8},
+    }
+    if len(targets) > 30:  # many steps: a line says more than a staircase
+        styles["output"]["drawstyle"] = "default"
+    _rows(above, {"input": shown}, styles, inputs)
+    _rows(below, {"target": targets, "output": answers}, styles)
+    for ax in (above, below):
         for step in np.flatnonzero(~trials.mask):
             ax.axvspan(step - 0.5, step + 0.5, color=GREY, alpha=0.12, linewidth=0)
+        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        ax.tick_params(axis="y", labelleft=first_column, length=3.5 if ax is below and targets.shape[1] == 1 else 0)
     above.tick_params(labelbottom=False)
     below.set_xlabel("step")
     if first_column:
         above.set_ylabel("inputs")
-        below.set_ylabel("outputs" if values[1].shape[1] > 1 else "output")
+        below.set_ylabel("output" if targets.shape[1] == 1 else "outputs")
     if not above.figure.legends:
         handles = [*above.get_legend_handles_labels()[0], *below.get_legend_handles_labels()[0]]
         above.figure.legend(handles=handles, loc="outside upper right", ncols=3)
     return np.array(axes)
 
 
-def _rows(ax: Axes, panels, names: list[str]) -> None:
-    """Inputs, or targets and outputs, (time, channel) each: a row a channel, all rows on one scale."""
-    if len(names) != panels[0].shape[1]:
-        raise ValueError(f"there are {panels[0].shape[1]} channels, but {len(names)} names: {names}")
-    low = min(0.0, *(panel.min() for panel in panels))
-    high = max(0.0, *(panel.max() for panel in panels))
+def _rows(ax: Axes, panels: dict[str, np.ndarray], styles: dict[str, dict], names=None) -> None:
+    """Arrays (time, channel), such as targets and outputs, over one another: a row a channel, named at its zero."""
+    together = np.stack(list(panels.values()))
+    channels = together.shape[2]
+    names = [str(k + 1) for k in range(channels)] if names is None else list(names)
+    if len(names) != channels:
+        raise ValueError(f"there are {channels} channels, but {len(names)} names: {names}")
+    low, high = min(0.0, together.min()), max(0.0, together.max())
     height = 1.15 * max(high - low, 1e-12)
-    step = np.arange(len(panels[0]))
-    places = height * np.arange(len(names))[::-1]
+    places = height * np.arange(channels)[::-1]
     for channel, place in enumerate(places):
         ax.axhline(place, color=GREY, linewidth=0.5, alpha=0.5)
-        if len(panels) == 1:
-            style = {"color": GREY, "linewidth": 1.5, "label": None if channel else "input"}
-            ax.step(step, place + panels[0][:, channel], where="mid", **style)
-            continue
-        style = {"color": INK, "alpha": 0.35, "label": None if channel else "target"}
-        ax.step(step, place + panels[0][:, channel], where="mid", **style)
-        style = {"color": COLOURS["CR"], "linewidth": 1.8, "label": None if channel else "output"}
-        ax.plot(step, place + panels[1][:, channel], **style)
-    ax.set(yticks=places, ylim=(low - 0.1 * height, places[0] + high + 0.1 * height))
-    ax.set_yticklabels(names)
+        for name, panel in panels.items():
+            style = {"drawstyle": "steps-mid", "label": None if channel else name} | styles[name]
+            ax.plot(place + panel[:, channel], **style)
+    ax.set_ylim(low - 0.25 * height, places[0] + high + 0.25 * height)
+    if channels > 1:  # a single row keeps its numbers
+        ax.set_yticks(places, names)
 
 
 def spectrum(schur: OrderedSchur, alpha: float = 0.9, ax: Axes | None = None) -> Axes:
