@@ -206,13 +206,17 @@ def schur_form(sectors: Sectors, ax: Axes | None = None) -> Axes:
     for line in (ax.axhline, ax.axvline):
         line(rank - 0.5, color=INK, linewidth=1)
     narrow = rank < n / 6  # no room inside the leading rows: name their blocks from above
+    short = n - rank < n / 6  # nor inside the last columns: name C→R from above, CC from below
     middle = (n + rank) / 2
     places = {
-        "RR": (rank / 2, -0.02 * n if narrow else rank / 2),
-        "CR": (middle, -0.02 * n if narrow else rank / 2),
-        "CC": (rank + 0.7 * (n - rank), rank + 0.3 * (n - rank)),
+        "RR": (rank / 2, -0.02 * n) if narrow else (0.7 * rank, 0.3 * rank) if short else (rank / 2, rank / 2),
+        "CR": (middle, -0.02 * n if narrow or short else rank / 2),
+        "CC": (middle, 1.02 * n) if short else (rank + 0.7 * (n - rank), rank + 0.3 * (n - rank)),
     }
     for name, (column, row) in places.items():
+        if ("R" in name and rank == 0) or ("C" in name and rank == n):
+            continue  # a sector is empty, and so is the block
+        outside = row < 0 or row > n
         ax.text(
             column - 0.5,
             row - 0.5,
@@ -220,8 +224,8 @@ def schur_form(sectors: Sectors, ax: Axes | None = None) -> Axes:
             color=COLOURS[name],
             weight="bold",
             ha="center",
-            va="bottom" if row < 0 else "center",
-            bbox=None if row < 0 else {"facecolor": "white", "edgecolor": "none", "boxstyle": "round"},
+            va="bottom" if row < 0 else "top" if row > n else "center",
+            bbox=None if outside else {"facecolor": "white", "edgecolor": "none", "boxstyle": "round"},
         )
     ax.set(xlabel="source", ylabel="target", xticks=[], yticks=[])
     ax.figure.colorbar(image, ax=ax, label="entry of T", ticks=[-1, -0.1, 0, 0.1, 1])
