@@ -116,8 +116,8 @@ def trial(trials: Trials, outputs, trial: int = 0, inputs=None, axes=None) -> np
         One above the other. In a figure of several columns only the first has names, and there is one legend.
     """
     largest = np.abs(trials.inputs).max(axis=(0, 1))
-    shown = trials.inputs[:, trial] / np.where(largest > 0, largest, 1)
-    targets, answers = trials.targets[:, trial], np.asarray(outputs)[:, trial]
+    scaled = trials.inputs / np.where(largest > 0, largest, 1)
+    shown, targets, answers = scaled[:, trial], trials.targets[:, trial], np.asarray(outputs)[:, trial]
     if axes is None:
         heights = [max(panel.shape[1], 2) for panel in (shown, targets)]
         axes = plt.gcf().subplots(2, 1, sharex=True, height_ratios=heights)
@@ -130,7 +130,7 @@ def trial(trials: Trials, outputs, trial: int = 0, inputs=None, axes=None) -> np
     }
     if len(targets) > 30:  # many steps: a line says more than a staircase
         styles["output"]["drawstyle"] = "default"
-    _rows(above, {"input": shown}, styles, inputs)
+    _rows(above, {"input": shown}, styles, inputs, low=scaled.min())
     _rows(below, {"target": targets, "output": answers}, styles)
     for ax in (above, below):
         for step in np.flatnonzero(~trials.mask):
@@ -148,15 +148,15 @@ def trial(trials: Trials, outputs, trial: int = 0, inputs=None, axes=None) -> np
     return np.array(axes)
 
 
-def _rows(ax: Axes, panels: dict[str, np.ndarray], styles: dict[str, dict], names=None) -> None:
+def _rows(ax: Axes, panels: dict[str, np.ndarray], styles: dict[str, dict], names=None, low=0.0) -> None:
     """Arrays (time, channel), such as targets and outputs, over one another: a row a channel, named at its zero."""
     together = np.stack(list(panels.values()))
     channels = together.shape[2]
     names = [str(k + 1) for k in range(channels)] if names is None else list(names)
     if len(names) != channels:
         raise ValueError(f"there are {channels} channels, but {len(names)} names: {names}")
-    low, high = min(0.0, together.min()), max(0.0, together.max())
-    height = 1.15 * max(high - low, 1e-12)
+    low, high = min(low, together.min()), max(1.0, together.max()) if channels > 1 else together.max()
+    height = 1.15 * (high - low) if high > low else 1.0
     places = height * np.arange(channels)[::-1]
     for channel, place in enumerate(places):
         ax.axhline(place, color=GREY, linewidth=0.5, alpha=0.5)
