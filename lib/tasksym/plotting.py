@@ -155,17 +155,19 @@ def _rows(ax: Axes, panels: dict[str, np.ndarray], styles: dict[str, dict], name
     names = [str(k + 1) for k in range(channels)] if names is None else list(names)
     if len(names) != channels:
         raise ValueError(f"there are {channels} channels, but {len(names)} names: {names}")
-    low, high = min(low, together.min()), max(1.0, together.max()) if channels > 1 else together.max()
-    height = 1.15 * (high - low) if high > low else 1.0
+    low, high = min(low, together.min()), max(1.0, together.max())
+    height = 1.15 * (high - low)
     places = height * np.arange(channels)[::-1]
     for channel, place in enumerate(places):
         ax.axhline(place, color=GREY, linewidth=0.5, alpha=0.5)
         for name, panel in panels.items():
             style = {"drawstyle": "steps-mid", "label": None if channel else name} | styles[name]
             ax.plot(place + panel[:, channel], **style)
+    if channels == 1:  # keeps its numbers, and the limits that columns may share
+        ax.margins(y=0.15)
+        return
     ax.set_ylim(low - 0.25 * height, places[0] + high + 0.25 * height)
-    if channels > 1:  # a single row keeps its numbers
-        ax.set_yticks(places, names)
+    ax.set_yticks(places, names)
 
 
 def spectrum(schur: OrderedSchur, alpha: float = 0.9, ax: Axes | None = None) -> Axes:
