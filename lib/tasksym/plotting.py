@@ -156,7 +156,7 @@ def _rows(ax: Axes, panels: dict[str, np.ndarray], styles: dict[str, dict], name
     if len(names) != channels:
         raise ValueError(f"there are {channels} channels, but {len(names)} names: {names}")
     low, high = min(low, together.min()), max(1.0, together.max())
-    height = 1.15 * (high - low)
+    height = 1.35 * (high - low)
     places = height * np.arange(channels)[::-1]
     for channel, place in enumerate(places):
         ax.axhline(place, color=GREY, linewidth=0.5, alpha=0.5)
