@@ -25,6 +25,12 @@ def ax():
         plt.close(figure)
 
 
+@pytest.fixture
+def figure(ax):
+    ax.remove()
+    return plt.gcf()
+
+
 def test_loss_draws_every_seed(solutions, ax):
     assert ts.plotting.loss(solutions, ax) is ax
     assert len(ax.lines) == 16
@@ -41,6 +47,52 @@ def test_rollout_draws_every_channel(solutions, ax):
         np.testing.assert_allclose(values - 3 * (2 - channel), outputs[:, 2, channel], atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["copy-cayley", "flip-flop", "sine", "context-integration"])
+def test_trial_draws_every_channel_of_every_task(name, figure):
+    solutions = ts.reference(name)
+    trials = solutions.recipe.evaluation_trials(4)
+    outputs = solutions.weights.outputs(trials.inputs)[0]
+    scaled = trials.inputs / np.abs(trials.inputs).max(axis=(0, 1))
+    axes = ts.plotting.trial(trials, outputs, trial=2)
+    for ax, panels in zip(axes, ([scaled], [trials.targets, outputs]), strict=True):
+        drawn = [line.get_ydata() for line in ax.lines if len(line.get_ydata()) == len(trials.mask)]
+        expected = [panel[:, 2, channel] for channel in range(panels[0].shape[2]) for panel in panels]
+        assert len(drawn) == len(expected)
+        rows = np.repeat(ax.get_yticks() if len(expected) > 2 or panels[0] is scaled else [0.0], len(panels))
+        for values, place, wanted in zip(drawn, rows, expected, strict=True):
+            np.testing.assert_allclose(values - place, wanted, atol=1e-6)
+        assert len(ax.patches) == (~trials.mask).sum(), "one shade for each step that does not count"
+    figure.canvas.draw()
+
+
+def test_rows_of_a_trial_do_not_overlap(figure):
+    outputs = np.array([1.0, -1.0, 3.0, -2.0, 0.0, 0.5]).reshape(3, 1, 2)
+    trials = ts.Trials(np.zeros((3, 1, 1)), np.zeros((3, 1, 2)), np.ones(3, bool))
+    _, below = ts.plotting.trial(trials, outputs)
+    first, second = below.lines[2].get_ydata(), below.lines[5].get_ydata()
+    assert first.min() > second.max()
+    assert below.get_ylim()[0] < second.min() and first.max() < below.get_ylim()[1]
+
+
+def test_several_trials_share_names_and_legend(solutions, figure):
+    trials = solutions.recipe.evaluation_trials(2)
+    columns = figure.subplots(2, 2).T
+    for trial, axes in enumerate(columns):
+        ts.plotting.trial(trials, trials.targets, trial, ["a", "b", "c"], axes)
+    figure.canvas.draw()
+    names = [[tick.label1.get_text() for tick in above.yaxis.get_major_ticks() if tick.label1.get_visible()]
+             for above, _ in columns]  # fmt: skip
+    assert names == [["a", "b", "c"], []]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["input", "target", "output"]
+
+
+def test_every_input_of_a_trial_has_a_name(solutions, figure):
+    trials = solutions.recipe.evaluation_trials(2)
+    with pytest.raises(ValueError, match="3 channels, but 1 names"):
+        ts.plotting.trial(trials, trials.targets, inputs=["a"])
+
+
 def test_spectrum_draws_every_eigenvalue(solutions, ax):
     schur = ts.ordered_schur(solutions.weights.W_hh[0])
     ts.plotting.spectrum(schur, ax=ax)
@@ -51,12 +103,15 @@ def test_spectrum_draws_every_eigenvalue(solutions, ax):
 
 
 @pytest.mark.filterwarnings("ignore::tasksym.SplitWarning")  # 0.4 cuts through a crowd of eigenvalues
-@pytest.mark.parametrize("alpha", [0.9, 0.4, 5.0])
-def test_schur_form_draws_t(solutions, ax, alpha):
+@pytest.mark.parametrize(
+    "alpha, names",
+    [(0.9, {"RR", "CR", "CC"}), (0.4, {"RR", "CR", "CC"}), (0.05, {"RR", "CR", "CC"}), (1e-4, {"RR"}), (5.0, {"CC"})],
+)
+def test_schur_form_draws_t(solutions, ax, alpha, names):
     sectors = ts.ordered_schur(solutions.weights.W_hh[0]).sectors(alpha)
     ts.plotting.schur_form(sectors, ax)
     np.testing.assert_array_equal(ax.images[0].get_array(), sectors.schur.T)
-    assert {text.get_text() for text in ax.texts} == {"RR", "CR", "CC"}
+    assert {text.get_text() for text in ax.texts} == names, "an empty block has no name"
     ax.figure.canvas.draw()
 
 

@@ -2,6 +2,7 @@
 
 from tasksym import plotting
 from tasksym.ablation import ablation_profile, dose_response, evaluate, order_range
+from tasksym.dynamics import fixed_point, jacobians
 from tasksym.gradient import loss
 from tasksym.metrics import fvu, normalised_sensitivity
 from tasksym.networks import TanhRNN
@@ -37,7 +38,9 @@ __all__ = [
     "ablation_profile",
     "dose_response",
     "evaluate",
+    "fixed_point",
     "fvu",
+    "jacobians",
     "loss",
     "normalised_sensitivity",
     "order_range",

@@ -8,6 +8,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import SymLogNorm
+from matplotlib.ticker import MaxNLocator
 
 from tasksym.schur import OrderedSchur
 from tasksym.sectors import SETS, Sectors
@@ -99,6 +100,77 @@ def rollout(trials: Trials, outputs, trial: int = 0, ax: Axes | None = None) -> 
     return ax
 
 
+def trial(trials: Trials, outputs, trial: int = 0, inputs=None, axes=None) -> np.ndarray:
+    """One trial, a row a channel: inputs above, below them targets and one network's outputs (time, trial, out).
+
+    Every input has a scale of its own, the same in all trials; outputs share one. Steps that do not count are shaded.
+    `rollout` is for tasks whose inputs and outputs go in pairs.
+
+    Parameters
+    ----------
+    trials : Trials
+    outputs : array (time, trial, out)
+    trial : int
+    inputs : sequence of str, optional
+        Names of the input channels; their numbers if absent.
+    axes : two Axes, optional
+        One above the other. In a figure of several columns only the first has names, and there is one legend.
+    """
+    largest = np.abs(trials.inputs).max(axis=(0, 1))
+    scaled = trials.inputs / np.where(largest > 0, largest, 1)
+    shown, targets, answers = scaled[:, trial], trials.targets[:, trial], np.asarray(outputs)[:, trial]
+    if axes is None:
+        heights = [max(panel.shape[1], 2) for panel in (shown, targets)]
+        axes = plt.gcf().subplots(2, 1, sharex=True, height_ratios=heights)
+    above, below = axes
+    first_column = above.get_subplotspec().is_first_col()
+    styles = {
+        "input": {"color": INK, "linewidth": 1.2},
+        "target": {"color": INK, "linewidth": 1.5, "alpha": 0.35},
+        "output": {"color": COLOURS["CR"], "linewidth": 1.8},
+    }
+    if len(targets) > 30:  # many steps: a line says more than a staircase
+        styles["output"]["drawstyle"] = "default"
+    _rows(above, {"input": shown}, styles, inputs, low=scaled.min())
+    _rows(below, {"target": targets, "output": answers}, styles)
+    for ax in (above, below):
+        for step in np.flatnonzero(~trials.mask):
+            ax.axvspan(step - 0.5, step + 0.5, color=GREY, alpha=0.12, linewidth=0)
+        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        ax.tick_params(axis="y", labelleft=first_column, length=3.5 if ax is below and targets.shape[1] == 1 else 0)
+    above.tick_params(labelbottom=False)
+    below.set_xlabel("step")
+    if first_column:
+        above.set_ylabel("inputs")
+        below.set_ylabel("output" if targets.shape[1] == 1 else "outputs")
+    if not above.figure.legends:
+        handles = [*above.get_legend_handles_labels()[0], *below.get_legend_handles_labels()[0]]
+        above.figure.legend(handles=handles, loc="outside upper right", ncols=3)
+    return np.array(axes)
+
+
+def _rows(ax: Axes, panels: dict[str, np.ndarray], styles: dict[str, dict], names=None, low=0.0) -> None:
+    """Arrays (time, channel), such as targets and outputs, over one another: a row a channel, named at its zero."""
+    together = np.stack(list(panels.values()))
+    channels = together.shape[2]
+    names = [str(k + 1) for k in range(channels)] if names is None else list(names)
+    if len(names) != channels:
+        raise ValueError(f"there are {channels} channels, but {len(names)} names: {names}")
+    low, high = min(low, together.min()), max(1.0, together.max())
+    height = 1.35 * (high - low)
+    places = height * np.arange(channels)[::-1]
+    for channel, place in enumerate(places):
+        ax.axhline(place, color=GREY, linewidth=0.5, alpha=0.5)
+        for name, panel in panels.items():
+            style = {"drawstyle": "steps-mid", "label": None if channel else name} | styles[name]
+            ax.plot(place + panel[:, channel], **style)
+    if channels == 1:  # keeps its numbers, and the limits that columns may share
+        ax.margins(y=0.15)
+        return
+    ax.set_ylim(low - 0.25 * height, places[0] + high + 0.25 * height)
+    ax.set_yticks(places, names)
+
+
 def spectrum(schur: OrderedSchur, alpha: float = 0.9, ax: Axes | None = None) -> Axes:
     """Eigenvalues in the complex plane, leading sector and complement told apart, with the circle |z| = alpha."""
     ax = ax or plt.gca()
@@ -137,13 +209,17 @@ def schur_form(sectors: Sectors, ax: Axes | None = None) -> Axes:
     for line in (ax.axhline, ax.axvline):
         line(rank - 0.5, color=INK, linewidth=1)
     narrow = rank < n / 6  # no room inside the leading rows: name their blocks from above
+    short = n - rank < n / 6  # nor inside the last columns: name C→R from above, CC from below
     middle = (n + rank) / 2
     places = {
-        "RR": (rank / 2, -0.02 * n if narrow else rank / 2),
-        "CR": (middle, -0.02 * n if narrow else rank / 2),
-        "CC": (rank + 0.7 * (n - rank), rank + 0.3 * (n - rank)),
+        "RR": (rank / 2, -0.02 * n) if narrow else (0.7 * rank, 0.3 * rank) if short else (rank / 2, rank / 2),
+        "CR": (middle, -0.02 * n if narrow or short else rank / 2),
+        "CC": (middle, 1.02 * n) if short else (rank + 0.7 * (n - rank), rank + 0.3 * (n - rank)),
     }
     for name, (column, row) in places.items():
+        if ("R" in name and rank == 0) or ("C" in name and rank == n):
+            continue  # a sector is empty, and so is the block
+        outside = row < 0 or row > n
         ax.text(
             column - 0.5,
             row - 0.5,
@@ -151,8 +227,8 @@ def schur_form(sectors: Sectors, ax: Axes | None = None) -> Axes:
             color=COLOURS[name],
             weight="bold",
             ha="center",
-            va="bottom" if row < 0 else "center",
-            bbox=None if row < 0 else {"facecolor": "white", "edgecolor": "none", "boxstyle": "round"},
+            va="bottom" if row < 0 else "top" if row > n else "center",
+            bbox=None if outside else {"facecolor": "white", "edgecolor": "none", "boxstyle": "round"},
         )
     ax.set(xlabel="source", ylabel="target", xticks=[], yticks=[])
     ax.figure.colorbar(image, ax=ax, label="entry of T", ticks=[-1, -0.1, 0, 0.1, 1])
