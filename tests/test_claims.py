@@ -1,18 +1,11 @@
 """The ledger of claims: its rule on margins made up, and its verdicts computed anew."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
+from studies import claims
 
 import tasksym as ts
-
-BOOK = Path(__file__).resolve().parents[1] / "book"
-sys.path.insert(0, str(BOOK))  # as the page has it
-
-from studies import claims
 
 ABOVE, BELOW = (0.1, 0.3), (-0.1, 0.3)
 
