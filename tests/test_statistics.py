@@ -49,6 +49,15 @@ def test_networks_are_redrawn_within_their_group():
     assert ts.bootstrap_interval(values, all_in_place, resamples=300)[0] == 0
 
 
+def test_networks_can_be_given_by_number():
+    values = np.random.default_rng(0).normal(size=(16, 3))
+    numbers = np.arange(16)
+    looked_up = ts.bootstrap_interval(numbers, lambda drawn: values[drawn, 0].mean(axis=1))
+    assert looked_up == ts.bootstrap_interval(values, lambda drawn: drawn[..., 0].mean(axis=1))
+    p = ts.permutation_test(numbers, lambda drawn: values[drawn, 0] @ values[:, 1], resamples=99)
+    assert p == ts.permutation_test(values[:, 0], lambda drawn: drawn @ values[:, 1], resamples=99)
+
+
 def test_a_seed_fixes_the_draws():
     values = np.random.default_rng(0).normal(size=(12, 2))
     spread = [ts.bootstrap_interval(values, lambda x: x.std(axis=(1, 2)), rng=seed) for seed in (3, 3, 4)]

@@ -52,7 +52,7 @@ def bootstrap_interval(
     ----------
     Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13.
     """
-    values = _checks.real_array("values", values)
+    values = _of_networks(values)
     if values.ndim == 0:
         raise ValueError(f"values must have an axis that counts networks, got shape {values.shape}")
     _, member = _members(np.zeros(len(values)) if groups is None else groups, len(values), least=1)
@@ -106,7 +106,7 @@ def permutation_test(
     ----------
     Phipson and Smyth, Permutation P-values Should Never Be Zero, 2010, for the two ones.
     """
-    values = _checks.real_array("values", values)
+    values = _of_networks(values)
     if values.ndim == 0 or len(values) < 2:
         raise ValueError(f"values must have at least two networks to exchange, got shape {values.shape}")
 
@@ -160,7 +160,7 @@ def separation_test(profiles, groups, *, resamples: int = RESAMPLES, rng=0) -> t
         return (total - within) / pairs[1] - within / pairs[0]
 
     networks = np.arange(len(profiles))
-    p = permutation_test(networks, lambda drawn: separation(drawn.astype(int)), resamples=resamples, rng=rng)
+    p = permutation_test(networks, separation, resamples=resamples, rng=rng)
     return float(separation(networks[None])[0]), p
 
 
@@ -228,6 +228,12 @@ def centroid_accuracy(profiles, groups, drawn=None) -> np.ndarray:
     to_own = np.where(left > 0, np.linalg.norm(profiles - own, axis=-1), np.inf)
     hit = to_own < to_others.min(axis=-1)
     return (copies * hit).sum(axis=-1) / drawn.shape[-1]
+
+
+def _of_networks(values) -> np.ndarray:
+    checked = _checks.real_array("values", values)
+    given = np.asarray(values)
+    return given if given.dtype.kind in "iu" else checked  # numbers of networks stay usable as indices
 
 
 def _of_each(statistic, drawn: np.ndarray, ndim: int) -> np.ndarray:
