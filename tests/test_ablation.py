@@ -150,8 +150,9 @@ def test_a_coupling_without_mass_has_no_doses_and_no_orders(solutions):
     one = first(solutions, 1)
     orthogonal = dataclasses.replace(one, weights=dataclasses.replace(one.weights, W_hh=Q[None]))
     trials = solutions.recipe.evaluation_trials(8)
-    assert ts.dose_response(orthogonal, (0.0, 1.0), trials).empty
-    assert ts.order_range(orthogonal, (0, 1), trials).empty
+    for measure in (ts.dose_response, ts.order_range):
+        none, some = measure(orthogonal, (0, 1), trials), measure(one, (0, 1), trials)
+        assert none.empty and (none.dtypes == some.dtypes).all()
 
 
 # --- Orders

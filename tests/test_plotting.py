@@ -133,3 +133,22 @@ def test_a_table_is_printed_with_three_digits():
     assert list(printed.index) == ["none", "CR"]
     assert printed.to_dict("list") == {"FVU": ["0.00123", "1.00"], "S": ["–", "-12.3"], "rank": [3, 3]}
     assert frame["fvu"][0] == 0.0012345, "the table itself is not changed"
+
+
+def test_families_draws_every_network_that_has_something_to_remove():
+    table = pd.DataFrame(
+        {"family": family, "seed": seed, "couplings": coupling, "delta_fvu": 0.1 * seed, "score": 1 - 0.1 * seed,
+         "sensitivity": np.nan if (family, coupling) == ("b", "RR") else 1.0, "harmless": seed < 2}
+        for family in "ab" for seed in range(5) for coupling in ts.COUPLINGS
+    )  # fmt: skip
+    axes = ts.plotting.families(table)
+    for axis, column in zip(axes, ("delta_fvu", "score"), strict=True):
+        points = [line for line in axis.lines if line.get_marker() == "o"]
+        assert len(points) == 2 * 5, "a ring line and a dot line for all but one of the six rows"
+        for line in points:
+            ring = line.get_markerfacecolor() == "white"
+            np.testing.assert_allclose(
+                line.get_xdata(), table[column].unique()[:2] if ring else table[column].unique()[2:]
+            )
+    assert [text.get_text() for text in axes[0].texts] == ["a", "b", "nothing to remove"]
+    plt.close(axes[0].figure)

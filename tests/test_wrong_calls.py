@@ -92,6 +92,15 @@ CALLS = {
     "repeated seeds": (lambda: ts.solve(ts.RECIPES["flip-flop"], [1, 2, 1]), r"seeds must be distinct, but \[1\] are repeated"),
     "negative seed": (lambda: ts.solve(ts.RECIPES["flip-flop"], [-1]), r"each seed must be at least 0, got -1"),
     "unknown reference": (lambda: ts.reference("flipflop"), r"no recipe is named 'flipflop'; there are copy-dense-orthogonal, copy-cayley, flip-flop, sine, context-integration"),
+    "groups of other networks": (lambda: ts.between_share(np.eye(4), [0, 0, 1]), r"groups must have one label a network, shape \(4,\); got shape \(3,\)"),
+    "one group": (lambda: ts.separation_test(np.eye(4), [0] * 4), r"groups must name at least 2 groups, got 1"),
+    "group of one": (lambda: ts.centroid_accuracy(np.eye(4), list("aaab")), r"at least two networks, but 'b' has 1"),
+    "profiles without features": (lambda: ts.between_share(np.ones(4), [0, 0, 1, 1]), r"profiles must end in the axes \(network, feature\), got shape \(4,\)"),
+    "bootstrap of one number": (lambda: ts.bootstrap_interval(3.0, np.median), r"values must have an axis that counts networks, got shape \(\)"),
+    "level of two": (lambda: ts.bootstrap_interval(np.eye(4), np.median, level=2), r"level must be a finite number in \(0, 1\], got 2"),
+    "no resamples": (lambda: ts.permutation_test(np.arange(4), np.sum, resamples=0), r"resamples must be at least 1, got 0"),
+    "one network to exchange": (lambda: ts.permutation_test([1.0], np.sum), r"values must have at least two networks to exchange, got shape \(1,\)"),
+    "drawn from nowhere": (lambda: ts.centroid_accuracy(np.eye(4), [0, 0, 1, 1], [0, 1, 2, 4]), r"drawn must hold numbers of the 4 networks, got 4"),
     "store that is a file": (lambda: ts.solve(ts.Recipe(TASK, steps=1), [0], store=ts.Store(Path(__file__))), r"cannot write to the store .* set TASKSYM_STORE"),
 }  # fmt: skip
 

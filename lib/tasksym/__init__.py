@@ -10,6 +10,13 @@ from tasksym.recipes import PARAMETRISATIONS, RECIPES, STARTS, Recipe
 from tasksym.references import REFERENCE_SEEDS, reference
 from tasksym.schur import OrderedSchur, ordered_schur
 from tasksym.sectors import COUPLINGS, SETS, Sectors, SplitWarning
+from tasksym.statistics import (
+    between_share,
+    bootstrap_interval,
+    centroid_accuracy,
+    permutation_test,
+    separation_test,
+)
 from tasksym.store import Store, StoreError
 from tasksym.tasks import ContextIntegration, Copy, FlipFlop, SineGeneration
 from tasksym.training import Solutions, solve, starting_networks
@@ -36,6 +43,9 @@ __all__ = [
     "TanhRNN",
     "Trials",
     "ablation_profile",
+    "between_share",
+    "bootstrap_interval",
+    "centroid_accuracy",
     "dose_response",
     "evaluate",
     "fixed_point",
@@ -45,8 +55,10 @@ __all__ = [
     "normalised_sensitivity",
     "order_range",
     "ordered_schur",
+    "permutation_test",
     "plotting",
     "reference",
+    "separation_test",
     "solve",
     "starting_networks",
 ]

@@ -104,7 +104,7 @@ def dose_response(
         for (coupling, dose), fvu_after, score_after in zip(steps, error[1:], score[1:], strict=True):
             mass = dose * sectors.mass[coupling]
             rows.append((seed, coupling, dose, mass, fvu_after, fvu_after - error[0], score_after))
-    return pd.DataFrame(rows, columns=["seed", "couplings", "dose", "mass", "fvu", "delta_fvu", "score"])
+    return _table(rows, ["seed", "couplings", "dose", "mass", "fvu", "delta_fvu", "score"])
 
 
 def order_range(
@@ -144,7 +144,7 @@ def order_range(
         for (order, coupling), fvu_after, score_after in zip(steps, error[1:], score[1:], strict=True):
             mass = splits[order].mass[coupling]
             rows.append((seed, order, coupling, mass, fvu_after - error[0], score_after))
-    return pd.DataFrame(rows, columns=["seed", "order", "couplings", "mass", "delta_fvu", "score"])
+    return _table(rows, ["seed", "order", "couplings", "mass", "delta_fvu", "score"])
 
 
 def evaluate(
@@ -171,6 +171,12 @@ def evaluate(
         errors.append(fvu(outputs, trials))
         scores.append(solutions.recipe.task.score(outputs, trials))
     return np.concatenate(errors), np.concatenate(scores)
+
+
+def _table(rows: list[tuple], columns: list[str]) -> pd.DataFrame:
+    """Rows with the types that they have when there are some."""
+    kinds = {"seed": int, "order": int, "couplings": str}
+    return pd.DataFrame(rows, columns=columns).astype({column: kinds.get(column, float) for column in columns})
 
 
 def _in_order(schur: OrderedSchur, order: int, seed: int, alpha: float) -> Sectors:

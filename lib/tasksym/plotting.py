@@ -253,3 +253,68 @@ def profile(table: pd.DataFrame, column: str = "delta_fvu", ax: Axes | None = No
     ax.set(xticks=range(len(order)), xlabel="couplings removed", ylabel=NAMES.get(column, column))
     ax.set_xticklabels([label(couplings) for couplings in order], rotation=30, ha="right", rotation_mode="anchor")
     return ax
+
+
+def families(table: pd.DataFrame) -> np.ndarray:
+    """What every network of many families loses with each coupling: ΔFVU and score, a row a family and coupling.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Ablation profiles with the further columns family and harmless (bool). A ring is a network in which the removal
+        is harmless, a dot one in which it is not, a bar the median of the networks that have something to remove, if
+        they are more than two.
+
+    Returns
+    -------
+    array of two Axes
+        Of a figure of its own.
+    """
+    names = list(table["family"].unique())
+    _, (left, right) = plt.subplots(1, 2, sharey=True, figsize=(5.6, 1.3 * len(names) + 0.7), width_ratios=(1.5, 1))
+    left.set_xscale("symlog", linthresh=1e-3, linscale=0.5)
+    places = {}
+    for block, family in enumerate(names):
+        _note(left, family, 4 * block, weight="bold")
+        for row, coupling in enumerate(COLOURS, start=1):
+            place = 4 * block + row
+            places[place] = coupling
+            rows = table[(table["family"] == family) & (table["couplings"] == coupling)]
+            there = rows[rows["sensitivity"].notna()]
+            _row_of_points(left, there, "delta_fvu", place)
+            _row_of_points(right, there, "score", place)
+            if len(there) < len(rows):
+                none = "nothing to remove" if there.empty else f"{len(there)} of {len(rows)} have any"
+                _note(left, none, place, color=INK, size="small", style="italic")
+    left.axvline(1, color=GREY, linewidth=0.8, linestyle="--")
+    left.set(xlabel="ΔFVU", xlim=(0, 20), xticks=[0, 1e-3, 1e-2, 0.1, 1, 10], ylim=(4 * len(names) - 0.3, -0.5))
+    left.minorticks_off()
+    left.set_xticklabels(["0", ".001", ".01", ".1", "1", "10"])
+    right.set(xlabel="score", xlim=(-0.05, 1.05), xticks=[0, 0.5, 1], xticklabels=["0", ".5", "1"])
+    left.set_yticks(list(places), list(places.values()))
+    for tick, coupling in zip(left.get_yticklabels(), places.values(), strict=True):
+        tick.set(color=COLOURS[coupling], weight="bold")
+    for ax in (left, right):
+        ax.tick_params(axis="y", length=0)
+        for block in range(1, len(names)):
+            ax.axhline(4 * block - 0.45, color=GREY, linewidth=0.4)
+    return np.array([left, right])
+
+
+def _note(ax: Axes, text: str, place: float, **font) -> None:
+    artist = ax.text(0.01, place, text, transform=ax.get_yaxis_transform(), va="center", **font)
+    artist.set_in_layout(False)  # it may reach over the edge of its panel
+
+
+def _row_of_points(ax: Axes, rows: pd.DataFrame, column: str, place: float) -> None:
+    if rows.empty:
+        return
+    colour = COLOURS[rows["couplings"].iloc[0]]
+    spread = np.linspace(-0.28, 0.28, len(rows)) if len(rows) > 1 else np.zeros(1)
+    for harmless, fill in ((True, "white"), (False, colour)):
+        chosen = (rows["harmless"] == harmless).to_numpy()
+        if chosen.any():  # an empty line that is not clipped would count for the layout
+            style = {"markersize": 4, "markerfacecolor": fill, "markeredgecolor": colour, "alpha": 0.85}
+            ax.plot(rows[column][chosen], place + spread[chosen], "o", clip_on=False, **style)
+    if len(rows) > 2:
+        ax.vlines(rows[column].median(), place - 0.42, place + 0.42, color=INK, linewidth=1.8)
