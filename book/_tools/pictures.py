@@ -11,7 +11,7 @@ import nbformat
 BOOK = Path(__file__).resolve().parents[1]
 
 # picture in _static: (notebook, the figure's name)
-PICTURES = {"flip-flop-ablations.png": ("tasks/flip-flop.ipynb", "fig-flip-flop-ablations")}
+PICTURES = {"which-couplings.png": ("ablations/no-universal-coupling.ipynb", "fig-no-universal-coupling")}
 
 
 def figure(notebook: Path, name: str) -> bytes:
