@@ -189,7 +189,11 @@ def orders(table: pd.DataFrame, column: str = "delta_fvu", ax: Axes | None = Non
         place = first["seed"].map(places) + shift
         ax.plot(place, first[column], "o", markersize=4, color=COLOURS[coupling], label=coupling)
     if column == "delta_fvu":
-        _symmetric_log(ax, table[column])
+        if table[column].min() > 0.01:
+            ax.set_yscale("log")
+        else:
+            _symmetric_log(ax, table[column])
+        ax.set_ylim(top=1.5 * table[column].max())
     ax.set(xticks=range(len(places)), xlabel="seed", ylabel=NAMES.get(column, column))
     ax.set_xticklabels(places, rotation=90)
     return ax
