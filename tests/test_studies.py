@@ -10,12 +10,12 @@ import pytest
 
 import tasksym as ts
 
-STUDIES = Path(__file__).parents[1] / "book" / "studies"
-sys.path.append(str(STUDIES))
+sys.path.append(str(Path(__file__).parents[1] / "book" / "studies"))  # scripts beside the pages, no package
 
 import _table
 import orders
 
+STUDIES = _table.FOLDER
 SCRIPTS = [path.stem for path in sorted(STUDIES.glob("[a-z]*.py"))]
 
 
