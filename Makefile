@@ -8,7 +8,7 @@ SITE   := _build/html
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lab execute reference bench lock clean
+.PHONY: help book test lab execute reference studies bench lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,9 @@ execute: $(READY) ## run all text twins and store the notebooks
 
 reference: $(READY) ## train the reference solutions anew
 	$(BIN)/python -c 'from tasksym.references import write_references; write_references()'
+
+studies: $(READY) ## compute the tables in book/studies anew
+	@for study in book/studies/[a-z]*.py; do echo "$$study"; $(BIN)/python "$$study" || exit 1; done
 
 # A variable that picks an old kernel for OpenBLAS, where it is set, would slow down one side of a race.
 bench: $(READY) ## race the peers: training, ablated rollouts, ordered Schur

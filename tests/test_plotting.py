@@ -125,6 +125,44 @@ def test_profile_draws_every_seed(solutions, ax, column, sets):
         np.testing.assert_array_equal(line.get_ydata(), table.loc[table["couplings"] == couplings, column])
 
 
+def test_orders_draws_the_range_and_order_zero(ax):
+    table = pd.DataFrame(
+        [
+            (seed, order, coupling, seed / 100 + order)
+            for seed in (100, 101)
+            for order in (0, 1, 2)
+            for coupling in ts.COUPLINGS
+            if (seed, coupling) != (101, "RR")
+        ],
+        columns=["seed", "order", "couplings", "delta_fvu"],
+    )
+    assert ts.plotting.orders(table, ax=ax) is ax
+    ends = [[tuple(path[:, 1]) for path in bars.get_segments()] for bars in ax.collections]
+    assert ends == [[(1.0, 3.0)], [(1.0, 3.0), (1.01, 3.01)], [(1.0, 3.0), (1.01, 3.01)]]
+    points = [list(line.get_ydata()) for line in ax.lines if line.get_marker() == "o"]
+    assert points == [[1.0], [1.0, 1.01], [1.0, 1.01]]
+    ax.figure.canvas.draw()
+
+
+def test_dose_draws_every_network_and_a_median_where_half_have_one(ax):
+    table = pd.DataFrame(
+        [
+            (seed, coupling, dose, 2 * dose, seed * dose)
+            for seed in (1, 2, 6)
+            for coupling in ts.COUPLINGS
+            for dose in (0.0, 0.5, 1.0)
+            if seed == 1 or coupling != "RR"
+        ],
+        columns=["seed", "couplings", "dose", "mass", "delta_fvu"],
+    )
+    assert ts.plotting.dose(table, ax=ax) is ax
+    assert len(ax.lines) == 1 + 2 * (3 + 1)
+    medians = [line for line in ax.lines if line.get_linewidth() == 2.5]
+    assert [line.get_label() for line in medians] == ["CR", "CC"]
+    for line in medians:
+        np.testing.assert_array_equal(line.get_xydata(), [(0, 0), (1, 1), (2, 2)])
+
+
 def test_a_table_is_printed_with_three_digits():
     frame = pd.DataFrame(
         {"couplings": ["", "CR"], "fvu": [0.0012345, 1.0], "sensitivity": [np.nan, -12.345], "rank": [3, 3]}

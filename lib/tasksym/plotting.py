@@ -11,7 +11,7 @@ from matplotlib.colors import SymLogNorm
 from matplotlib.ticker import MaxNLocator
 
 from tasksym.schur import OrderedSchur
-from tasksym.sectors import SETS, Sectors
+from tasksym.sectors import COUPLINGS, SETS, Sectors
 from tasksym.training import LOSS_WINDOW, Solutions
 from tasksym.trials import Trials
 
@@ -247,9 +247,7 @@ def profile(table: pd.DataFrame, column: str = "delta_fvu", ax: Axes | None = No
         ax.plot(place + spread, rows[column], "o", markersize=4, color=colour, alpha=0.8)
         ax.hlines(rows[column].median(), place - 0.35, place + 0.35, color=INK, linewidth=1.5)
     if column in ("delta_fvu", "sensitivity"):
-        ax.set_yscale("symlog", linthresh=1e-3)
-        ax.set_ylim(bottom=min(0.0, 1.5 * table[column].min()))
-        ax.axhline(0, color=GREY, linewidth=0.8)
+        _symmetric_log(ax, table[column])
     ax.set(xticks=range(len(order)), xlabel="couplings removed", ylabel=NAMES.get(column, column))
     ax.set_xticklabels([label(couplings) for couplings in order], rotation=30, ha="right", rotation_mode="anchor")
     return ax
@@ -318,3 +316,49 @@ def _row_of_points(ax: Axes, rows: pd.DataFrame, column: str, place: float) -> N
             ax.plot(rows[column][chosen], place + spread[chosen], "o", clip_on=False, **style)
     if len(rows) > 2:
         ax.vlines(rows[column].median(), place - 0.42, place + 0.42, color=INK, linewidth=1.8)
+
+
+def orders(table: pd.DataFrame, column: str = "delta_fvu", ax: Axes | None = None) -> Axes:
+    """A column of `order_range` against the network: a bar from least to largest over orders, order 0 a point."""
+    ax = ax or plt.gca()
+    places = {seed: k for k, seed in enumerate(sorted(table["seed"].unique()))}
+    for shift, coupling in zip((-0.22, 0.0, 0.22), COUPLINGS, strict=True):
+        rows = table[table["couplings"] == coupling]
+        ends = rows.groupby("seed")[column].agg(["min", "max"])
+        ax.vlines(ends.index.map(places) + shift, ends["min"], ends["max"], color=COLOURS[coupling], linewidth=2.5)
+        first = rows[rows["order"] == 0]
+        place = first["seed"].map(places) + shift
+        ax.plot(place, first[column], "o", markersize=4, color=COLOURS[coupling], label=coupling)
+    if column == "delta_fvu":
+        if table[column].min() > 0.01:
+            ax.set_yscale("log")
+        else:
+            _symmetric_log(ax, table[column])
+        ax.set_ylim(top=1.5 * table[column].max())
+    ax.set(xticks=range(len(places)), xlabel="seed", ylabel=NAMES.get(column, column))
+    ax.set_xticklabels(places, rotation=90)
+    return ax
+
+
+def dose(table: pd.DataFrame, column: str = "delta_fvu", ax: Axes | None = None) -> Axes:
+    """A column of `dose_response` against the mass removed: every network a line, their median a thick one.
+
+    The median is drawn where at least half of the networks have the coupling.
+    """
+    ax = ax or plt.gca()
+    for coupling in COUPLINGS:
+        rows = table[table["couplings"] == coupling]
+        for _, network in rows.groupby("seed"):
+            ax.plot(network["mass"], network[column], color=COLOURS[coupling], alpha=0.35, linewidth=0.8)
+        if rows["seed"].nunique() >= table["seed"].nunique() / 2:
+            median = rows.groupby("dose")[["mass", column]].median()
+            ax.plot(median["mass"], median[column], color=COLOURS[coupling], linewidth=2.5, label=coupling)
+    ax.set(xlabel="mass removed", ylabel=NAMES.get(column, column))
+    return ax
+
+
+def _symmetric_log(ax: Axes, values: pd.Series) -> None:
+    """A scale for what spans decades and may be slightly negative, with a line at zero."""
+    ax.set_yscale("symlog", linthresh=1e-3)
+    ax.set_ylim(bottom=min(0.0, 1.5 * values.min()))
+    ax.axhline(0, color=GREY, linewidth=0.8)
