@@ -1,19 +1,14 @@
 """The shipped tables of studies: complete, small, of the present networks, and what their scripts compute."""
 
 import json
-import sys
-from pathlib import Path
 
+import _table
 import numpy as np
+import orders
 import pandas as pd
 import pytest
 
 import tasksym as ts
-
-sys.path.append(str(Path(__file__).parents[1] / "book" / "studies"))  # scripts beside the pages, no package
-
-import _table
-import orders
 
 STUDIES = _table.FOLDER
 SCRIPTS = [path.stem for path in sorted(STUDIES.glob("[a-z]*.py"))]

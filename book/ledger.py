@@ -16,7 +16,7 @@ import pandas as pd
 
 import tasksym as ts
 
-ORDERS = Path(__file__).parent / "orders.csv"
+ORDERS = Path(__file__).parent / "studies" / "orders.csv"
 COUPLED = ["copy-dense-orthogonal", "flip-flop", "sine", "context-integration"]  # copy-cayley has no couplings
 CROSSED = ["flip-flop", "sine", "context-integration"]  # one width, start, rate and length of training
 
@@ -103,7 +103,7 @@ def by_order(margin: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     return margin.xs(0, level="order").to_numpy(), margin.groupby("seed").min().to_numpy()
 
 
-def ledger(evidence: Evidence) -> pd.DataFrame:
+def judged(evidence: Evidence) -> pd.DataFrame:
     """One row a claim: statement, about, figures, median margin, its interval, the worst order, verdict."""
     rows = []
     for claim in CLAIMS:

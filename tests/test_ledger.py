@@ -1,9 +1,9 @@
 """The ledger of claims: its rule on margins made up, and its verdicts computed anew."""
 
+import ledger
 import numpy as np
 import pandas as pd
 import pytest
-from studies import claims
 
 import tasksym as ts
 
@@ -30,17 +30,17 @@ def margin(*by_order):
     ],
 )
 def test_the_rule(values, interval, by_construction, expected):
-    assert claims.verdict(values, interval, by_construction) == expected
+    assert ledger.verdict(values, interval, by_construction) == expected
 
 
 def test_the_least_favourable_order_is_that_of_each_network():
-    by_modulus, worst = claims.by_order(margin([1, 2, 3], [4, -5, 6], [0, 7, 8]))
+    by_modulus, worst = ledger.by_order(margin([1, 2, 3], [4, -5, 6], [0, 7, 8]))
     assert by_modulus.tolist() == [1, 2, 3] and worst.tolist() == [0, -5, 3]
 
 
 @pytest.fixture(scope="module")
 def evidence():
-    return claims.Evidence()
+    return ledger.Evidence()
 
 
 def test_orders_replace_only_what_depends_on_them(evidence):
@@ -55,8 +55,8 @@ def test_orders_replace_only_what_depends_on_them(evidence):
 
 
 def test_the_verdicts_are_those_that_the_book_prints(evidence):
-    verdicts = claims.ledger(evidence)["verdict"].tolist()
-    assert len(verdicts) == len(claims.CLAIMS)
+    verdicts = ledger.judged(evidence)["verdict"].tolist()
+    assert len(verdicts) == len(ledger.CLAIMS)
     assert verdicts == VERDICTS
 
 
