@@ -126,6 +126,20 @@ def judged(evidence: Evidence) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+class Sentences:
+    """A table whose cells are sentences: pages show them whole, wrap them and set them left."""
+
+    def __init__(self, frame: pd.DataFrame):
+        self._frame = frame
+
+    def __repr__(self) -> str:
+        return self._frame.to_string()
+
+    def _repr_html_(self) -> str:
+        with pd.option_context("display.max_colwidth", None):
+            return self._frame.to_html(classes="sentences")
+
+
 def spread(values: pd.Series) -> str:
     """Median and range over networks, in the order by modulus."""
     values = values.xs(0, level="order") if "order" in values.index.names else values
