@@ -41,6 +41,14 @@ def test_solutions_are_in_the_order_of_their_seeds(store):
     assert torch.equal(all_weights(again), all_weights(solutions)[[1, 2, 0]])
 
 
+def test_networks_are_picked_by_their_seeds(store):
+    solutions = ts.solve(SMALL, [5, 3, 4], store=store)
+    some = solutions.of([4, 5])
+    assert some.seeds == (4, 5) and some.recipe == SMALL
+    assert torch.equal(all_weights(some), all_weights(solutions)[[2, 0]])
+    assert torch.equal(some.loss, solutions.loss[[2, 0]])
+
+
 @pytest.mark.parametrize("name", ts.RECIPES)
 def test_a_seed_does_not_depend_on_its_company(name, tmp_path):
     """The same bytes alone, among 8, among 16, and at another place in its batch."""

@@ -91,6 +91,7 @@ CALLS = {
     "one seed": (lambda: ts.solve(ts.RECIPES["flip-flop"], 8), r"seeds must be a collection of whole numbers such as range\(8\), got 8"),
     "repeated seeds": (lambda: ts.solve(ts.RECIPES["flip-flop"], [1, 2, 1]), r"seeds must be distinct, but \[1\] are repeated"),
     "negative seed": (lambda: ts.solve(ts.RECIPES["flip-flop"], [-1]), r"each seed must be at least 0, got -1"),
+    "network of no seed": (lambda: ts.reference("flip-flop").of([7]), r"no network has seed 7; there are 100, 101, "),
     "unknown reference": (lambda: ts.reference("flipflop"), r"no recipe is named 'flipflop'; there are copy-dense-orthogonal, copy-cayley, flip-flop, sine, context-integration"),
     "groups of other networks": (lambda: ts.between_share(np.eye(4), [0, 0, 1]), r"groups must have one label a network, shape \(4,\); got shape \(3,\)"),
     "one group": (lambda: ts.separation_test(np.eye(4), [0] * 4), r"groups must name at least 2 groups, got 1"),

@@ -6,7 +6,6 @@ python book/studies/orders.py writes orders.csv and orders.json, in about a quar
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
 import _table
 import numpy as np
@@ -22,17 +21,9 @@ TRIALS = 512
 COLUMNS = ["family", "seed", "order", "couplings", "mass", "delta_fvu", "score"]
 
 
-def network(family: str, seed: int) -> ts.Solutions:
-    """One of the reference solutions."""
-    solutions = ts.reference(family)
-    k = solutions.seeds.index(seed)
-    matrices = (each[k : k + 1] for each in (solutions.weights.W_xh, solutions.weights.W_hh, solutions.weights.W_hy))
-    return replace(solutions, seeds=(seed,), weights=ts.TanhRNN(*matrices), loss=solutions.loss[k : k + 1])
-
-
 def measure(family: str, seed: int, orders=ORDERS) -> pd.DataFrame:
     """What one network loses without RR, CR or CC in some orders, and without RC in the mirrored form (order 0)."""
-    solutions = network(family, seed)
+    solutions = ts.reference(family).of([seed])
     trials = solutions.recipe.evaluation_trials(TRIALS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ts.SplitWarning)  # half of the dense copy networks

@@ -8,7 +8,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +48,21 @@ class Solutions:
 
     def __len__(self) -> int:
         return len(self.seeds)
+
+    def of(self, seeds: Iterable[int]) -> Solutions:
+        """The networks of some of the seeds, in the order asked for.
+
+        Raises
+        ------
+        ValueError
+            If there is no network of a seed.
+        """
+        seeds = _seeds(seeds)
+        if unknown := [seed for seed in seeds if seed not in self.seeds]:
+            raise ValueError(f"no network has seed {unknown[0]}; there are {', '.join(map(str, self.seeds))}")
+        rows = [self.seeds.index(seed) for seed in seeds]
+        weights = TanhRNN(*(getattr(self.weights, field.name)[rows] for field in fields(TanhRNN)))
+        return Solutions(self.recipe, seeds, weights, self.loss[rows])
 
 
 def solve(recipe: Recipe, seeds: Iterable[int], *, store: Store | None = None, progress: bool = True) -> Solutions:
