@@ -196,14 +196,17 @@ def spectrum(schur: OrderedSchur, alpha: float = 0.9, ax: Axes | None = None) ->
 
 
 def schur_form(sectors: Sectors, ax: Axes | None = None) -> Axes:
-    """T as an image with a symmetric-log colour scale, the sector lines, and the names of the couplings."""
+    """Size of T block by block as an image, the sector lines, and the names of the couplings.
+
+    A block between two eigenvalues has one colour, the root mean square of its entries. The signs of the columns of Q,
+    and the axes in the plane of a pair, are arbitrary and differ between machines; this does not.
+    """
     ax = ax or plt.gca()
-    T, rank, n = sectors.schur.T, sectors.rank, len(sectors.schur.T)
-    largest = np.abs(T).max()
+    T, rank, n = _block_sizes(sectors.schur), sectors.rank, len(sectors.schur.T)
     image = ax.imshow(
         T,
-        cmap="PuOr",
-        norm=SymLogNorm(largest / 100, vmin=-largest, vmax=largest, base=10),
+        cmap="Purples",
+        norm=SymLogNorm(T.max() / 100, vmin=0, vmax=T.max(), base=10),
         interpolation="none",
     )
     for line in (ax.axhline, ax.axvline):
@@ -231,8 +234,17 @@ def schur_form(sectors: Sectors, ax: Axes | None = None) -> Axes:
             bbox=None if outside else {"facecolor": "white", "edgecolor": "none", "boxstyle": "round"},
         )
     ax.set(xlabel="source", ylabel="target", xticks=[], yticks=[])
-    ax.figure.colorbar(image, ax=ax, label="entry of T", ticks=[-1, -0.1, 0, 0.1, 1])
+    ax.figure.colorbar(image, ax=ax, label="size of T, by block", ticks=[0, 0.1, 1])
     return ax
+
+
+def _block_sizes(schur: OrderedSchur) -> np.ndarray:
+    """T (n, n) with every entry replaced by the root mean square of its block."""
+    sizes = np.array([size for _, size in schur.blocks])
+    block = np.repeat(np.arange(len(sizes)), sizes)
+    member = np.eye(len(sizes))[block]
+    mean_squares = member.T @ schur.T**2 @ member / np.outer(sizes, sizes)
+    return np.sqrt(mean_squares)[np.ix_(block, block)]
 
 
 def profile(table: pd.DataFrame, column: str = "delta_fvu", ax: Axes | None = None) -> Axes:
