@@ -1,20 +1,32 @@
-"""Write a study's table, and beside it where the table is from."""
+"""Compute a study's table, write it, and beside it where it is from."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import scipy
 import torch
+from tqdm import tqdm
 
 import tasksym as ts
 from tasksym.references import REFERENCE_FOLDER
 
 FOLDER = Path(__file__).parent
+
+
+def compute(measure: Callable[..., pd.DataFrame], jobs: list[tuple], workers: int | None = None) -> pd.DataFrame:
+    """The tables of all jobs, one below the other in their order; jobs run side by side, one thread each."""
+    with ProcessPoolExecutor(workers, initializer=_one_quiet_thread) as pool:
+        tables = pool.map(partial(_call, measure), jobs)
+        return pd.concat(tqdm(tables, total=len(jobs), unit="job"), ignore_index=True)
 
 
 def write(study: str, table: pd.DataFrame, families: list[str], **facts) -> None:
@@ -34,3 +46,12 @@ def write(study: str, table: pd.DataFrame, families: list[str], **facts) -> None
 def checksum(name: str) -> str:
     """Of the file of networks that a family's rows were computed from."""
     return hashlib.sha256((REFERENCE_FOLDER / f"{name}.safetensors").read_bytes()).hexdigest()[:16]
+
+
+def _call(measure: Callable[..., pd.DataFrame], job: tuple) -> pd.DataFrame:
+    return measure(*job)
+
+
+def _one_quiet_thread() -> None:
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore", ts.SplitWarning)  # half of the dense copy networks; the pages say so

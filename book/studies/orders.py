@@ -10,8 +10,6 @@ import warnings
 import _table
 import numpy as np
 import pandas as pd
-import torch
-from tqdm import tqdm
 
 import tasksym as ts
 
@@ -36,9 +34,7 @@ def measure(family: str, seed: int, orders=ORDERS) -> pd.DataFrame:
 
 
 def main() -> None:
-    torch.set_num_threads(1)
-    jobs = [(family, seed) for family in FAMILIES for seed in ts.REFERENCE_SEEDS]
-    table = pd.concat([measure(*job) for job in tqdm(jobs, unit="network")], ignore_index=True)
+    table = _table.compute(measure, [(family, seed) for family in FAMILIES for seed in ts.REFERENCE_SEEDS])
     # C→R is the same in all orders: its rows but the first would be two fifths of the file.
     again = table["couplings"] == "CR"
     spread = table[again].groupby(["family", "seed"], sort=False)["delta_fvu"].agg(np.ptp)

@@ -6,6 +6,7 @@ from tasksym.dynamics import fixed_point, jacobians
 from tasksym.gradient import loss
 from tasksym.metrics import fvu, normalised_sensitivity
 from tasksym.networks import TanhRNN
+from tasksym.nulls import NULLS, effect, null_distribution, p_value, size_matched, verdicts
 from tasksym.recipes import PARAMETRISATIONS, RECIPES, STARTS, Recipe
 from tasksym.references import REFERENCE_SEEDS, reference
 from tasksym.schur import OrderedSchur, ordered_schur
@@ -24,6 +25,7 @@ from tasksym.trials import Trials
 
 __all__ = [
     "COUPLINGS",
+    "NULLS",
     "PARAMETRISATIONS",
     "RECIPES",
     "REFERENCE_SEEDS",
@@ -47,18 +49,23 @@ __all__ = [
     "bootstrap_interval",
     "centroid_accuracy",
     "dose_response",
+    "effect",
     "evaluate",
     "fixed_point",
     "fvu",
     "jacobians",
     "loss",
     "normalised_sensitivity",
+    "null_distribution",
     "order_range",
     "ordered_schur",
+    "p_value",
     "permutation_test",
     "plotting",
     "reference",
     "separation_test",
+    "size_matched",
     "solve",
     "starting_networks",
+    "verdicts",
 ]

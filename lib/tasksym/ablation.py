@@ -47,7 +47,7 @@ def ablation_profile(solutions: Solutions, trials: Trials | None = None, alpha: 
     ----------
     arXiv 2606.18457.
     """
-    trials = _trials(solutions, trials)
+    trials = trials_of(solutions, trials)
     rows = []
     for network, seed in enumerate(solutions.seeds):
         sectors = ordered_schur(solutions.weights.W_hh[network]).sectors(alpha)
@@ -94,7 +94,7 @@ def dose_response(
         One row a network, coupling and dose, with the columns seed, couplings, dose, mass (of what is removed), fvu,
         delta_fvu and score. A coupling whose mass is no more than rounding has no rows.
     """
-    trials, doses, rows = _trials(solutions, trials), list(doses), []
+    trials, doses, rows = trials_of(solutions, trials), list(doses), []
     for network, seed in enumerate(solutions.seeds):
         sectors = ordered_schur(solutions.weights.W_hh[network]).sectors(alpha)
         there = [coupling for coupling in COUPLINGS if sectors.mass[coupling] > sectors.mass_floor]
@@ -129,7 +129,7 @@ def order_range(
         One row a network, order and coupling, with the columns seed, order, couplings, mass, delta_fvu and score. A
         coupling whose mass is no more than rounding has no rows.
     """
-    trials, orders, rows = _trials(solutions, trials), list(orders), []
+    trials, orders, rows = trials_of(solutions, trials), list(orders), []
     for network, seed in enumerate(solutions.seeds):
         schur = ordered_schur(solutions.weights.W_hh[network])
         splits = {order: _in_order(schur, order, seed, alpha) for order in orders}
@@ -173,6 +173,14 @@ def evaluate(
     return np.concatenate(errors), np.concatenate(scores)
 
 
+def trials_of(solutions: Solutions, trials: Trials | None) -> Trials:
+    """`trials`, or the recipe's 512 evaluation trials if there are none."""
+    trials = solutions.recipe.evaluation_trials() if trials is None else trials
+    if not isinstance(trials, Trials):
+        raise TypeError(f"trials must be Trials, such as recipe.evaluation_trials(512); got {trials!r}")
+    return trials
+
+
 def _table(rows: list[tuple], columns: list[str]) -> pd.DataFrame:
     """Rows with the types that they have when there are some."""
     kinds = {"seed": int, "order": int, "couplings": str}
@@ -183,10 +191,3 @@ def _in_order(schur: OrderedSchur, order: int, seed: int, alpha: float) -> Secto
     if order:
         schur = schur.reordered(schur.admissible_order(np.random.default_rng((order, seed)), alpha))
     return schur.sectors(alpha)
-
-
-def _trials(solutions: Solutions, trials: Trials | None) -> Trials:
-    trials = solutions.recipe.evaluation_trials() if trials is None else trials
-    if not isinstance(trials, Trials):
-        raise TypeError(f"trials must be Trials, such as recipe.evaluation_trials(512); got {trials!r}")
-    return trials
