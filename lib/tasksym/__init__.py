@@ -2,11 +2,12 @@
 
 from tasksym import plotting
 from tasksym.ablation import ablation_profile, dose_response, evaluate, order_range
-from tasksym.dynamics import fixed_point, jacobians
+from tasksym.dynamics import fixed_point, jacobians, trajectory_spectrum
 from tasksym.gradient import loss
 from tasksym.metrics import fvu, normalised_sensitivity
 from tasksym.networks import TanhRNN
 from tasksym.nulls import NULLS, effect, null_distribution, p_value, size_matched, verdicts
+from tasksym.readout import REPAIRS, readout_confound, refit_decoder, refit_encoder, repairs
 from tasksym.recipes import PARAMETRISATIONS, RECIPES, STARTS, Recipe
 from tasksym.references import REFERENCE_SEEDS, reference
 from tasksym.schur import OrderedSchur, ordered_schur
@@ -29,6 +30,7 @@ __all__ = [
     "PARAMETRISATIONS",
     "RECIPES",
     "REFERENCE_SEEDS",
+    "REPAIRS",
     "SETS",
     "STARTS",
     "ContextIntegration",
@@ -62,10 +64,15 @@ __all__ = [
     "p_value",
     "permutation_test",
     "plotting",
+    "readout_confound",
     "reference",
+    "refit_decoder",
+    "refit_encoder",
+    "repairs",
     "separation_test",
     "size_matched",
     "solve",
     "starting_networks",
+    "trajectory_spectrum",
     "verdicts",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.optimize
+import torch
 
 from tasksym import _checks
 from tasksym.networks import TanhRNN
@@ -36,6 +37,30 @@ def jacobians(W_hh, states) -> np.ndarray:
             f"W_hh must be (..., hidden, hidden) and states (..., hidden), got {W_hh.shape} and {states.shape}"
         )
     return (1 - states**2)[..., None] * W_hh
+
+
+@torch.no_grad()
+def trajectory_spectrum(networks: TanhRNN, network: int, inputs) -> np.ndarray:
+    """Moduli of the eigenvalues of `jacobians` along a network's own trajectories, the largest first.
+
+    W_hh alone is the step of a network at rest. A saturated unit, h_t² near 1, passes little on, so that the network
+    in use can have slow directions that W_hh lacks, or lack some that it has.
+
+    Parameters
+    ----------
+    networks : TanhRNN
+    network : int
+        Which of them.
+    inputs : array (time, trial, in)
+
+    Returns
+    -------
+    array (time, trial, hidden), float64
+    """
+    W_hh = networks.W_hh[network].double().numpy()
+    states = networks.variants(network, W_hh[None]).rollout(inputs)[0][0].numpy()
+    moduli = np.abs(np.linalg.eigvals(jacobians(W_hh, states)))
+    return -np.sort(-moduli, axis=-1)
 
 
 def fixed_point(networks: TanhRNN, network: int, constant, near) -> np.ndarray:
