@@ -33,6 +33,27 @@ def test_jacobians_broadcast(networks):
     np.testing.assert_array_equal(ts.jacobians(networks.W_hh[0], np.zeros(64)), networks.W_hh[0])
 
 
+def test_the_trajectory_spectrum_is_that_of_the_jacobians(networks):
+    inputs = np.random.default_rng(2).normal(size=(5, 3, 2))
+    moduli = ts.trajectory_spectrum(networks, 4, inputs)
+    assert moduli.shape == (5, 3, 64) and (np.diff(moduli) <= 0).all()
+    h = torch.zeros(64, dtype=torch.float64)
+    for step, x in enumerate(torch.tensor(inputs[:, 1])):
+        before, h = h, torch.tanh(networks.W_xh[4] @ x + networks.W_hh[4] @ h)
+        drive = networks.W_xh[4] @ x
+        slope = torch.autograd.functional.jacobian(
+            lambda h, drive=drive: torch.tanh(drive + networks.W_hh[4] @ h), before
+        )
+        expected = np.sort(np.abs(np.linalg.eigvals(slope.numpy())))[::-1]
+        np.testing.assert_allclose(moduli[step, 1], expected, atol=1e-8)
+
+
+def test_the_trajectory_spectrum_at_rest_is_that_of_w(networks):
+    moduli = ts.trajectory_spectrum(networks, 0, np.zeros((1, 1, 2)))
+    expected = np.sort(np.abs(np.linalg.eigvals(networks.W_hh[0].numpy())))[::-1]
+    np.testing.assert_allclose(moduli[0, 0], expected, atol=1e-8)
+
+
 @pytest.mark.parametrize("states", [np.zeros(63), np.zeros(()), np.full(64, np.nan)])
 def test_jacobians_refuse_what_does_not_fit(networks, states):
     with pytest.raises(ValueError, match="states"):

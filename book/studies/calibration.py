@@ -25,7 +25,7 @@ def measure(family: str, seed: int) -> pd.DataFrame:
     for place, coupling in enumerate(ts.COUPLINGS):
         for pseudo in range(PSEUDO if sectors.mass[coupling] > sectors.mass_floor else 0):
             rng = np.random.default_rng((1, seed, place, pseudo))
-            drawn = ts.null_distribution(solutions, 0, coupling, trials=trials, draws=DRAWS + 1, rng=rng)
+            drawn = ts.null_distribution(solutions, 0, coupling, trials=trials, draws=DRAWS + 1, rng=rng)["delta_fvu"]
             rows.append((family, seed, coupling, pseudo, drawn[0], ts.p_value(drawn[0], drawn[1:])))
     return pd.DataFrame(rows, columns=["family", "seed", "couplings", "pseudo", "delta_fvu", "p"])
 

@@ -92,8 +92,8 @@ def null_distribution(
     draws: int = DRAWS,
     rng=0,
     bar: tqdm | None = None,
-) -> np.ndarray:
-    """ΔFVU of random removals that match a coupling of one network in size.
+) -> pd.DataFrame:
+    """What random removals cost that match a coupling of one network in size.
 
     Parameters
     ----------
@@ -113,23 +113,25 @@ def null_distribution(
 
     Returns
     -------
-    array (draw,)
+    DataFrame
+        One row a draw, with the columns delta_fvu, delta_score and effect (the word of `effect`).
 
     Raises
     ------
     ValueError, TypeError
         If the null or the coupling is unknown, or a setting is out of range.
     """
-    if null not in NULLS:
-        raise ValueError(f"null must be one of {', '.join(map(repr, NULLS))}, got {null!r}")
+    _known(null)
     draws, rng = _checks.count("draws", draws), _checks.generator(rng)
     sectors = ordered_schur(solutions.weights.W_hh[network]).sectors(alpha)
     matrices, which = NULLS[null](sectors, coupling, draws, rng)
     done = np.bincount(which)  # draws that a matrix stands for
     watched = _watched(matrices, done, bar) if bar is not None else matrices
-    whole, _ = evaluate(solutions, network, [sectors.schur.W], trials_of(solutions, trials))
-    error, _ = evaluate(solutions, network, watched, trials_of(solutions, trials))
-    return (error - whole)[which]
+    trials = trials_of(solutions, trials)
+    (whole_fvu,), (whole_score,) = evaluate(solutions, network, [sectors.schur.W], trials)
+    fvu, score = (values[which] for values in evaluate(solutions, network, watched, trials))
+    words = effect(fvu, score, whole_fvu, whole_score)
+    return pd.DataFrame({"delta_fvu": fvu - whole_fvu, "delta_score": score - whole_score, "effect": words})
 
 
 def size_matched(
@@ -164,9 +166,9 @@ def size_matched(
     -------
     DataFrame
         One row a network, coupling and null, with the columns seed, couplings, null; mass; fvu, delta_fvu, score and
-        delta_score of the coupling's removal; low, median and high (5th, 50th and 95th percentile of the null's
-        ΔFVU); percentile of the coupling among the draws, in [0, 1]; p, as `p_value`. Where the mass is no more than
-        rounding, the last five are NaN.
+        delta_score of the coupling's removal; low, median and high (5th, 50th and 95th percentile of the draws'
+        ΔFVU); harmless and destructive, the shares of draws with these effects; percentile of the coupling's ΔFVU among
+        the draws', in [0, 1]; p of it, as `p_value`. Where the mass is no more than rounding, the last seven are NaN.
 
     Raises
     ------
@@ -174,7 +176,9 @@ def size_matched(
         If a null is unknown, or a setting is out of range.
     """
     trials, rng = trials_of(solutions, trials), _checks.count("rng", rng, minimum=0)
-    nulls, rows = list(nulls), []
+    nulls, draws, rows = list(nulls), _checks.count("draws", draws), []
+    for null in nulls:
+        _known(null)
     splits = [ordered_schur(W).sectors(alpha) for W in solutions.weights.W_hh]
     there = sum(mass > split.mass_floor for split in splits for mass in split.mass.values())
     switch = {} if progress else {"disable": True}  # absent, so that TQDM_DISABLE keeps its say
@@ -185,17 +189,20 @@ def size_matched(
             for place, coupling in enumerate(COUPLINGS, start=1):
                 found = (error[place], error[place] - error[0], score[place], score[place] - score[0])
                 for null in nulls:
-                    spread = (np.nan,) * 5
+                    spread = (np.nan,) * 7
                     if sectors.mass[coupling] > sectors.mass_floor:
                         stream = np.random.default_rng((rng, seed, place))
                         drawn = null_distribution(
                             solutions, network, coupling, null,
                             trials=trials, alpha=alpha, draws=draws, rng=stream, bar=bar,
                         )  # fmt: skip
-                        spread = (*np.quantile(drawn, (0.05, 0.5, 0.95)), *_place(found[1], drawn))
+                        costs, words = drawn["delta_fvu"].to_numpy(), drawn["effect"]
+                        shares = [(words == word).mean() for word in ("harmless", "destructive")]
+                        spread = (*np.quantile(costs, (0.05, 0.5, 0.95)), *shares, *_place(found[1], costs))
                     rows.append((seed, coupling, null, sectors.mass[coupling], *found, *spread))
-    columns = ["seed", "couplings", "null", "mass", "fvu", "delta_fvu", "score", "delta_score"]
-    return pd.DataFrame(rows, columns=[*columns, "low", "median", "high", "percentile", "p"])
+    of_coupling = ["seed", "couplings", "null", "mass", "fvu", "delta_fvu", "score", "delta_score"]
+    of_draws = ["low", "median", "high", "harmless", "destructive", "percentile", "p"]
+    return pd.DataFrame(rows, columns=[*of_coupling, *of_draws])
 
 
 def p_value(observed: float, drawn) -> float:
@@ -280,6 +287,11 @@ def verdicts(table: pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
     side = np.where(table["percentile"] < 0.5, "below chance", "above chance")
     table["relative"] = np.where(there, np.where(far, side, "as chance"), "")
     return table
+
+
+def _known(null: str) -> None:
+    if null not in NULLS:
+        raise ValueError(f"null must be one of {', '.join(map(repr, NULLS))}, got {null!r}")
 
 
 def _place(observed: float, drawn: np.ndarray) -> tuple[float, float]:
