@@ -167,8 +167,9 @@ def size_matched(
     DataFrame
         One row a network, coupling and null, with the columns seed, couplings, null; mass; fvu, delta_fvu, score and
         delta_score of the coupling's removal; low, median and high (5th, 50th and 95th percentile of the draws'
-        ΔFVU); harmless and destructive, the shares of draws with these effects; percentile of the coupling's ΔFVU among
-        the draws', in [0, 1]; p of it, as `p_value`. Where the mass is no more than rounding, the last seven are NaN.
+        ΔFVU); harmless and destructive, the shares of draws with these effects; percentile of the coupling's ΔFVU
+        among the draws', in [0, 1]; p of it, as `p_value`. Where the mass is no more than rounding, the last seven are
+        NaN.
 
     Raises
     ------
