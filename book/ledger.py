@@ -16,7 +16,7 @@ import pandas as pd
 
 import tasksym as ts
 
-ORDERS = Path(__file__).parent / "studies" / "orders.csv"
+STUDIES = Path(__file__).parent / "studies"
 COUPLED = ["copy-dense-orthogonal", "flip-flop", "sine", "context-integration"]  # copy-cayley has no couplings
 CROSSED = ["flip-flop", "sine", "context-integration"]  # one width, start, rate and length of training
 
@@ -29,7 +29,9 @@ class Evidence:
             warnings.simplefilter("ignore", ts.SplitWarning)  # half of the dense copy networks; the page says so
             tables = [ts.ablation_profile(ts.reference(name)).assign(family=name) for name in ts.RECIPES]
         self._profiles = pd.concat(tables, ignore_index=True)
-        self._orders = pd.read_csv(ORDERS)
+        self._orders = pd.read_csv(STUDIES / "orders.csv")
+        chance = ts.verdicts(pd.read_csv(STUDIES / "nulls.csv"))
+        self._chance = chance[chance["null"] == "equal mass"]
 
     def __call__(self, family: str, column: str) -> pd.DataFrame:
         """A column of the profiles: (order and seed) × (set of couplings).
@@ -50,6 +52,15 @@ class Evidence:
         """Fall of the score, shaped as above."""
         score = self(family, "score")
         return score.mul(-1).add(score[""], axis=0)
+
+    def chance(self, family: str, coupling: str) -> pd.DataFrame:
+        """The coupling against random removals of its mass, by seed: columns of `ts.verdicts`, and room.
+
+        Room is what the removal costs less than the cheapest twentieth of the random ones.
+        """
+        of_coupling = (self._chance["family"] == family) & (self._chance["couplings"] == coupling)
+        rows = self._chance[of_coupling].set_index("seed")
+        return rows.assign(room=rows["low"] - rows["delta_fvu"])
 
     def condition(self, family: str) -> pd.Series:
         """Condition number of the eigenvector matrix of every network."""
@@ -72,6 +83,8 @@ class Claim:
         From evidence to the decisive quantities, a Series for each name.
     by_construction : bool
         Whether it could not have come out otherwise.
+    removable : (str, str), optional
+        Family and coupling, if the claim is that the coupling can go.
     """
 
     statement: str
@@ -79,21 +92,26 @@ class Claim:
     margin: Callable[[Evidence], pd.Series]
     figures: Callable[[Evidence], dict[str, pd.Series]]
     by_construction: bool = False
+    removable: tuple[str, str] | None = None
 
 
-def verdict(margin: pd.Series, interval: tuple[float, float], by_construction: bool = False) -> str:
+def verdict(
+    margin: pd.Series, interval: tuple[float, float], by_construction: bool = False, room: float | None = None
+) -> str:
     """The rule.
 
-    By construction, if it could not have come out otherwise. Else reproduced, if three things hold: the median margin
-    over the networks is above zero, so is its bootstrap interval, and so is the median if every network takes the
-    order of blocks that favours the claim least. Qualified, if the first holds and another fails. Else not reproduced.
+    By construction, if it could not have come out otherwise. Else reproduced, if four things hold: the median margin
+    over the networks is above zero, so is its bootstrap interval, so is the median if every network takes the order
+    of blocks that favours the claim least, and so is the room, at the lower end of its interval, where the claim is
+    that a coupling can go. Qualified, if the first holds and another fails. Else not reproduced.
     """
     if by_construction:
         return "by construction"
     by_modulus, worst = by_order(margin)
     if np.median(by_modulus) <= 0:
         return "not reproduced"
-    return "reproduced" if interval[0] > 0 and np.median(worst) > 0 else "qualified"
+    special = room is None or room > 0
+    return "reproduced" if interval[0] > 0 and np.median(worst) > 0 and special else "qualified"
 
 
 def by_order(margin: pd.Series) -> tuple[np.ndarray, np.ndarray]:
@@ -104,13 +122,22 @@ def by_order(margin: pd.Series) -> tuple[np.ndarray, np.ndarray]:
 
 
 def judged(evidence: Evidence) -> pd.DataFrame:
-    """One row a claim: statement, about, figures, median margin, its interval, the worst order, verdict."""
+    """One row a claim: statement, about, figures, median margin, its interval, worst order, room, verdict.
+
+    Of the room, which only claims have that something can go, it is the lower end of the median's interval.
+    """
     rows = []
     for claim in CLAIMS:
         margin = claim.margin(evidence)
         by_modulus, worst = by_order(margin)
-        low, high = ts.bootstrap_interval(by_modulus, lambda drawn: np.median(drawn, axis=1))
+        low, high = median_interval(by_modulus)
         figures = [f"{name} {spread(values)}" for name, values in claim.figures(evidence).items()]
+        room = None
+        if claim.removable:
+            chance = evidence.chance(*claim.removable)
+            room, _ = median_interval(chance["room"].to_numpy())
+            for word in ("below chance", "above chance"):
+                figures.append(f"{claim.removable[1]} {word} in {(chance['relative'] == word).sum()}")
         rows.append(
             {
                 "claim": claim.statement,
@@ -120,10 +147,16 @@ def judged(evidence: Evidence) -> pd.DataFrame:
                 "low": low,
                 "high": high,
                 "worst order": np.median(worst),
-                "verdict": verdict(margin, (low, high), claim.by_construction),
+                "room": np.nan if room is None else room,
+                "verdict": verdict(margin, (low, high), claim.by_construction, room),
             }
         )
     return pd.DataFrame(rows)
+
+
+def median_interval(values: np.ndarray) -> tuple[float, float]:
+    """Bootstrap interval of the median over networks."""
+    return ts.bootstrap_interval(values, lambda drawn: np.median(drawn, axis=1))
 
 
 class Sentences:
@@ -199,6 +232,7 @@ CLAIMS = [
             "score without CC": e("flip-flop", "score")["CC"],
             "without CR": e("flip-flop", "score")["CR"],
         },
+        removable=("flip-flop", "CC"),
     ),
     Claim(
         "Eigenvector coordinates are ill-conditioned where Schur coordinates are orthogonal (cond V above 100).",
@@ -211,6 +245,7 @@ CLAIMS = [
         "copy-dense-orthogonal",
         lambda e: e("copy-dense-orthogonal", "score")["CC"] - 0.99,
         lambda e: {"score": e("copy-dense-orthogonal", "score")["CC"]},
+        removable=("copy-dense-orthogonal", "CC"),
     ),
     Claim(
         "Without RR, or without CR, the replay falls into less accurate classes (score down by more than .01).",
@@ -245,6 +280,7 @@ CLAIMS = [
         "flip-flop",
         lambda e: 0.01 - e("flip-flop", "delta_fvu")["RR"],
         lambda e: {"ΔFVU RR": e("flip-flop", "delta_fvu")["RR"], "mass RR": e("flip-flop", "mass")["RR"]},
+        removable=("flip-flop", "RR"),
     ),
     Claim(
         "CC and CR are both costly (ΔFVU above .5).",

@@ -16,6 +16,12 @@ def margin(*by_order):
     return pd.Series(np.concatenate(by_order), index=index)
 
 
+@pytest.mark.parametrize("room, expected", [(None, "reproduced"), (0.1, "reproduced"), (-0.1, "qualified")])
+def test_what_can_go_must_be_cheaper_than_a_random_removal(room, expected):
+    assert ledger.verdict(margin([1, 2, 3]), ABOVE, room=room) == expected
+    assert ledger.verdict(margin([-1, -2, -3]), BELOW, room=room) == "not reproduced"
+
+
 @pytest.mark.parametrize(
     "values, interval, by_construction, expected",
     [
@@ -54,6 +60,14 @@ def test_orders_replace_only_what_depends_on_them(evidence):
     np.testing.assert_allclose(effect.loc[0], profile, rtol=1e-3, atol=1e-9)
 
 
+def test_room_is_what_a_removal_costs_less_than_random_ones(evidence):
+    """The flip-flop's CC is cheaper than nineteen of twenty cuts of its mass; its RR is dearer."""
+    redundant, small = evidence.chance("flip-flop", "CC"), evidence.chance("flip-flop", "RR")
+    assert list(redundant.index) == list(ts.REFERENCE_SEEDS)
+    assert (redundant["room"] > 0).all() and (redundant["relative"] == "below chance").all()
+    assert (small["room"] < 0).all() and (small["effect"] == "harmless").all()
+
+
 def test_the_verdicts_are_those_that_the_book_prints(evidence):
     verdicts = ledger.judged(evidence)["verdict"].tolist()
     assert len(verdicts) == len(ledger.CLAIMS)
@@ -63,12 +77,12 @@ def test_the_verdicts_are_those_that_the_book_prints(evidence):
 VERDICTS = [
     "reproduced",  # large changes can leave behaviour
     "not reproduced",  # eigenvectors are ill-conditioned
-    "reproduced",  # copy survives without CC
+    "qualified",  # copy survives without CC, which is small
     "reproduced",  # but not without RR or CR
     "by construction",  # Cayley
     "reproduced",  # flip-flop: C→R costs most
     "not reproduced",  # and about .09
-    "reproduced",  # RR costs nothing
+    "qualified",  # RR costs nothing, since there is hardly any
     "reproduced",  # sine: both are costly
     "reproduced",  # CR has the highest S
     "qualified",  # context: CC costs most, by modulus

@@ -194,3 +194,20 @@ def test_families_draws_every_network_that_has_something_to_remove():
             )
     assert [text.get_text() for text in axes[0].texts] == ["a", "b", "nothing to remove"]
     plt.close(axes[0].figure)
+
+
+def test_against_chance_draws_every_coupling_that_was_tested(ax):
+    table = pd.DataFrame(
+        {"seed": seed, "couplings": coupling, "delta_fvu": 0.1 * (seed + 1), "low": 0.01, "median": 0.02 + 0.01 * seed,
+         "high": 0.09, "p": np.nan if (coupling, seed) == ("RR", 0) else 0.5}
+        for seed in range(3) for coupling in ts.COUPLINGS
+    )  # fmt: skip
+    assert ts.plotting.against_chance(table, ax=ax) is ax
+    points = {line.get_label(): line for line in ax.lines if line.get_marker() == "o"}
+    assert list(points) == list(ts.COUPLINGS)
+    np.testing.assert_allclose(points["RR"].get_xydata(), [(0.03, 0.2), (0.04, 0.3)])
+    np.testing.assert_allclose(points["CC"].get_xydata(), [(0.02, 0.1), (0.03, 0.2), (0.04, 0.3)])
+    (bar, *_) = ax.collections[0].get_segments()
+    np.testing.assert_allclose(bar, [(0.01, 0.2), (0.09, 0.2)])
+    (diagonal,) = (line for line in ax.lines if line.get_linestyle() == "--")
+    np.testing.assert_allclose(*diagonal.get_data())

@@ -3,10 +3,13 @@
 import json
 
 import _table
+import calibration
+import nulls
 import numpy as np
 import orders
 import pandas as pd
 import pytest
+import scipy.stats
 
 import tasksym as ts
 
@@ -63,3 +66,49 @@ def test_orders_is_what_its_script_computes(table, family):
     for column in ("mass", "delta_fvu"):
         np.testing.assert_allclose(both[column], both[f"{column}_stored"], rtol=1e-4, atol=1e-8)
     np.testing.assert_allclose(both["score"], both["score_stored"], atol=2.1 / orders.TRIALS)
+
+
+@pytest.fixture(scope="module")
+def chance():
+    return pd.read_csv(STUDIES / "nulls.csv")
+
+
+def test_nulls_has_a_row_for_every_network_coupling_and_null(chance):
+    keys = ["family", "seed", "couplings", "null"]
+    assert not chance.duplicated(keys).any() and len(chance) == 5 * 16 * 3 * 2
+    tested = chance["p"].notna()
+    assert tested[chance["couplings"] == "CR"].sum() == 2 * 64
+    assert not tested[chance["family"] == "copy-cayley"].any()
+    assert chance.loc[tested, "p"].between(2 / 1001 - 1e-5, 1).all()  # what 1,000 draws can say
+    assert (chance["low"] <= chance["median"]).equals(tested) and (chance["median"] <= chance["high"]).equals(tested)
+
+
+def test_nulls_is_what_its_script_computes(chance):
+    """All 1,000 draws of one dense copy network; the page makes those of another family."""
+    seed = int(np.random.default_rng(8).choice(ts.REFERENCE_SEEDS))
+    fresh = nulls.measure("copy-dense-orthogonal", seed, ["equal mass"])
+    both = fresh.merge(chance, on=["family", "seed", "couplings", "null"], suffixes=("", "_stored"))
+    assert len(both) == 3
+    for column in ("mass", "fvu", "delta_fvu", "low", "median", "high"):
+        np.testing.assert_allclose(both[column], both[f"{column}_stored"], rtol=1e-4, atol=1e-8, err_msg=column)
+    np.testing.assert_allclose(both["score"], both["score_stored"], atol=2.1 / nulls.TRIALS)
+    for column in ("p", "percentile", "harmless", "destructive"):
+        np.testing.assert_allclose(both[column], both[f"{column}_stored"], atol=4.1 / nulls.DRAWS, err_msg=column)
+
+
+def test_pseudo_couplings_have_uniform_p():
+    pseudo = pd.read_csv(STUDIES / "calibration.csv")
+    assert len(pseudo) >= 400 and not pseudo.duplicated(["family", "seed", "couplings", "pseudo"]).any()
+    assert scipy.stats.kstest(pseudo["p"], "uniform").pvalue > 0.05
+    low, high = scipy.stats.binom(len(pseudo), 0.05).ppf([0.005, 0.995])
+    assert low <= (pseudo["p"] <= 0.05).sum() <= high
+
+
+def test_calibration_is_what_its_script_computes():
+    seed = int(np.random.default_rng(9).choice(ts.REFERENCE_SEEDS))
+    stored = pd.read_csv(STUDIES / "calibration.csv")
+    fresh = calibration.measure("context-integration", seed)
+    both = fresh.merge(stored, on=["family", "seed", "couplings", "pseudo"], suffixes=("", "_stored"))
+    assert len(both) == len(fresh) > 0
+    np.testing.assert_allclose(both["delta_fvu"], both["delta_fvu_stored"], rtol=1e-4, atol=1e-8)
+    np.testing.assert_allclose(both["p"], both["p_stored"], atol=4.1 / calibration.DRAWS)

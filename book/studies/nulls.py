@@ -15,11 +15,11 @@ TRIALS = 256
 DRAWS = 1000
 
 
-def measure(family: str, seed: int, draws: int = DRAWS) -> pd.DataFrame:
+def measure(family: str, seed: int, kinds=tuple(ts.NULLS)) -> pd.DataFrame:
     """`ts.size_matched` of one network."""
     solutions = ts.reference(family).of([seed])
     trials = solutions.recipe.evaluation_trials(TRIALS)
-    return ts.size_matched(solutions, trials=trials, draws=draws, progress=False).assign(family=family)
+    return ts.size_matched(solutions, kinds, trials=trials, draws=DRAWS, progress=False).assign(family=family)
 
 
 def main() -> None:

@@ -4,9 +4,9 @@ from tasksym import plotting
 from tasksym.ablation import ablation_profile, dose_response, evaluate, order_range
 from tasksym.dynamics import fixed_point, jacobians, trajectory_spectrum
 from tasksym.gradient import loss
-from tasksym.metrics import fvu, normalised_sensitivity
+from tasksym.metrics import EFFECTS, effect, fvu, normalised_sensitivity
 from tasksym.networks import TanhRNN
-from tasksym.nulls import NULLS, effect, null_distribution, p_value, size_matched, verdicts
+from tasksym.nulls import NULLS, RELATIVES, null_distribution, p_value, size_matched, verdicts
 from tasksym.readout import REPAIRS, readout_confound, refit_decoder, refit_encoder, repairs
 from tasksym.recipes import PARAMETRISATIONS, RECIPES, STARTS, Recipe
 from tasksym.references import REFERENCE_SEEDS, reference
@@ -26,10 +26,12 @@ from tasksym.trials import Trials
 
 __all__ = [
     "COUPLINGS",
+    "EFFECTS",
     "NULLS",
     "PARAMETRISATIONS",
     "RECIPES",
     "REFERENCE_SEEDS",
+    "RELATIVES",
     "REPAIRS",
     "SETS",
     "STARTS",

@@ -1,4 +1,4 @@
-"""How far outputs are from their targets, and how much that costs per unit of weight removed."""
+"""How far outputs are from their targets, what a removal costs per unit of its mass, and a word for it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import numpy as np
 
 from tasksym import _checks
 from tasksym.trials import Trials
+
+EFFECTS = ("absent", "harmless", "degrading", "destructive")
 
 
 def fvu(outputs, trials: Trials) -> np.ndarray:
@@ -54,3 +56,31 @@ def normalised_sensitivity(delta_fvu, mass, floor) -> np.ndarray:
     delta_fvu, mass = np.asarray(delta_fvu, dtype=float), np.asarray(mass, dtype=float)
     defined = mass > floor
     return np.where(defined, delta_fvu / np.where(defined, mass, 1.0), np.nan)
+
+
+def effect(fvu, score, whole_fvu, whole_score, there=True) -> np.ndarray:
+    """First word of a verdict: what a removal does to the network.
+
+    Parameters
+    ----------
+    fvu, score : arrays
+        After the removal.
+    whole_fvu, whole_score : arrays
+        Of the whole network, broadcast against them.
+    there : array of bool
+        Whether the mass that was removed is more than rounding.
+
+    Returns
+    -------
+    array of str
+        "absent", if nothing was there; else "harmless", if the FVU is at most the larger of twice that of the whole
+        network and .01 more, and the score fell by .01 at most; else "destructive", if the score fell by more than .05
+        or the FVU is above .5; else "degrading".
+    """
+    fvu, whole_fvu = np.asarray(fvu, dtype=float), np.asarray(whole_fvu, dtype=float)
+    lost = np.asarray(whole_score, dtype=float) - np.asarray(score, dtype=float)
+    harmless = (fvu <= np.maximum(2 * whole_fvu, whole_fvu + 0.01)) & (lost <= 0.01)
+    destructive = (lost > 0.05) | (fvu > 0.5)
+    return np.select(
+        [~np.asarray(there, dtype=bool), harmless, destructive], ["absent", "harmless", "destructive"], "degrading"
+    )

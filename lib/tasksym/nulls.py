@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from tasksym import _checks
 from tasksym.ablation import evaluate, trials_of
+from tasksym.metrics import effect
 from tasksym.schur import ordered_schur
 from tasksym.sectors import COUPLINGS, Sectors
 from tasksym.training import Solutions
@@ -18,7 +19,6 @@ from tasksym.trials import Trials
 
 DRAWS = 1000
 PRIMARY = "equal mass"  # the null that the second word of a verdict is about
-EFFECTS = ("absent", "harmless", "degrading", "destructive")
 RELATIVES = ("below chance", "as chance", "above chance")
 TIE = 1e-9  # relative difference below which two ΔFVU count as equal: a draw may be the very ablation that is judged
 
@@ -225,34 +225,6 @@ def p_value(observed: float, drawn) -> float:
     Phipson and Smyth, Permutation P-values Should Never Be Zero, 2010, for the two ones.
     """
     return _place(observed, np.asarray(drawn, dtype=float))[1]
-
-
-def effect(fvu, score, whole_fvu, whole_score, there=True) -> np.ndarray:
-    """First word of a verdict: what a removal does to the network.
-
-    Parameters
-    ----------
-    fvu, score : arrays
-        After the removal.
-    whole_fvu, whole_score : arrays
-        Of the whole network, broadcast against them.
-    there : array of bool
-        Whether the mass that was removed is more than rounding.
-
-    Returns
-    -------
-    array of str
-        "absent", if nothing was there; else "harmless", if the FVU is at most the larger of twice that of the whole
-        network and .01 more, and the score fell by .01 at most; else "destructive", if the score fell by more than .05
-        or the FVU is above .5; else "degrading".
-    """
-    fvu, whole_fvu = np.asarray(fvu, dtype=float), np.asarray(whole_fvu, dtype=float)
-    lost = np.asarray(whole_score, dtype=float) - np.asarray(score, dtype=float)
-    harmless = (fvu <= np.maximum(2 * whole_fvu, whole_fvu + 0.01)) & (lost <= 0.01)
-    destructive = (lost > 0.05) | (fvu > 0.5)
-    return np.select(
-        [~np.asarray(there, dtype=bool), harmless, destructive], ["absent", "harmless", "destructive"], "degrading"
-    )
 
 
 def verdicts(table: pd.DataFrame, level: float = 0.05) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import SymLogNorm
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from tasksym.schur import OrderedSchur
 from tasksym.sectors import COUPLINGS, SETS, Sectors
@@ -366,6 +366,30 @@ def dose(table: pd.DataFrame, column: str = "delta_fvu", ax: Axes | None = None)
             median = rows.groupby("dose")[["mass", column]].median()
             ax.plot(median["mass"], median[column], color=COLOURS[coupling], linewidth=2.5, label=coupling)
     ax.set(xlabel="mass removed", ylabel=NAMES.get(column, column))
+    return ax
+
+
+def against_chance(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """ΔFVU of every coupling against that of random removals of its size, from one null's rows of `size_matched`.
+
+    A bar spans the 5th to the 95th percentile of a network's draws, its point is their median. Above the dashed line
+    the coupling costs more than they do.
+    """
+    ax = ax or plt.gca()
+    for coupling in COUPLINGS:
+        rows = table[(table["couplings"] == coupling) & table["p"].notna()]
+        colour = COLOURS[coupling]
+        ax.hlines(rows["delta_fvu"], rows["low"], rows["high"], color=colour, linewidth=1, alpha=0.5)
+        ax.plot(rows["median"], rows["delta_fvu"], "o", markersize=3.5, color=colour, label=coupling)
+    ends = [0, 1.5 * table[["delta_fvu", "high"]].max(axis=None)]
+    ax.plot(ends, ends, color=GREY, linewidth=0.8, linestyle="--", zorder=0)
+    ax.set_xscale("symlog", linthresh=1e-4, linscale=0.3)
+    ax.set_yscale("symlog", linthresh=1e-4, linscale=0.3)
+    ticks = [0, 1e-3, 1e-2, 0.1, 1, 10]
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_ticks(ticks, ["0", ".001", ".01", ".1", "1", "10"])
+        axis.set_minor_locator(NullLocator())
+    ax.set(xlim=(-2e-5, ends[1]), ylim=(-2e-5, ends[1]), xlabel="ΔFVU of random removals", ylabel="ΔFVU")
     return ax
 
 
