@@ -6,6 +6,7 @@ import _table
 import calibration
 import nulls
 import numpy as np
+import off_distribution
 import orders
 import pandas as pd
 import pytest
@@ -112,3 +113,65 @@ def test_calibration_is_what_its_script_computes():
     assert len(both) == len(fresh) > 0
     np.testing.assert_allclose(both["delta_fvu"], both["delta_fvu_stored"], rtol=1e-4, atol=1e-8)
     np.testing.assert_allclose(both["p"], both["p_stored"], atol=4.1 / calibration.DRAWS)
+
+
+@pytest.fixture(scope="module")
+def off_task():
+    return pd.read_csv(STUDIES / "off_distribution.csv").fillna({"couplings": ""})
+
+
+def test_off_distribution_has_a_row_for_every_network_condition_order_and_coupling(off_task):
+    keys = ["family", "condition", "seed", "order", "couplings"]
+    assert list(off_task.columns) == off_distribution.COLUMNS
+    assert not off_task.duplicated(keys).any()
+    assert off_task["deviation"].notna().all()
+    assert (off_task["spread"].notna() == (off_task["couplings"] == "")).all()
+    for family in off_distribution.FAMILIES:
+        rows = off_task[off_task["family"] == family]
+        names = list(off_distribution.conditions(family, 1))
+        assert list(dict.fromkeys(rows["condition"])) == names
+        counts = rows.groupby(["couplings", "order"]).size()
+        every = 16 * len(names)
+        assert counts["", 0] == counts["CR", 0] == every and len(counts["CR"]) == 1
+        for order in off_distribution.ORDERS:
+            assert counts["CC", order] == every and counts.get(("RR", order), 0) % len(names) == 0
+        unanswered = set(rows.loc[rows["fvu"].isna(), "condition"])
+        assert unanswered == {
+            n for n, t in off_distribution.conditions(family, 8).items() if not off_distribution.answered(t)
+        }
+
+
+def test_off_distribution_asks_for_what_it_says():
+    copy, sine, context = (
+        off_distribution.conditions(name, 8) for name in ("copy-dense-orthogonal", "sine", "context-integration")
+    )
+    for trials in (copy["constant"], copy["two symbols"], copy["delay"], copy["length 5"]):
+        shown = trials.inputs[: trials.mask.sum()]
+        np.testing.assert_array_equal(trials.targets[trials.mask], shown)
+        assert not trials.inputs[len(shown) :].any()
+    assert (copy["constant"].inputs[:9] == copy["constant"].inputs[0]).all()
+    assert copy["two symbols"].inputs.any(axis=0).sum(axis=1).max() == 2
+    task = ts.RECIPES["sine"].task
+    for name in ("task", "below", "far below", "above", "far above"):
+        frequency = task.low + (task.high - task.low) * (sine[name].inputs[..., 0] + 1) / 2
+        wave = task.amplitude * np.sin(2 * np.pi * frequency * np.arange(1, 101)[:, None])
+        np.testing.assert_allclose(sine[name].targets[..., 0], wave, atol=1e-4)
+    for name in ("task", "120 steps", "more noise", "large means"):
+        streams, cue = np.split(context[name].inputs, 2, axis=-1)
+        named = (streams * cue).sum(axis=-1)
+        np.testing.assert_allclose(context[name].targets[..., 0], named.cumsum(axis=0) / np.sqrt(60), atol=1e-5)
+
+
+@pytest.mark.parametrize("family", off_distribution.FAMILIES)
+def test_off_distribution_is_what_its_script_computes(off_task, family):
+    """One network, two conditions and two orders a family; the page computes others."""
+    rng = np.random.default_rng(8)
+    seed, order = int(rng.choice(ts.REFERENCE_SEEDS)), int(rng.choice(off_distribution.ORDERS[1:]))
+    only = rng.choice(list(off_distribution.conditions(family, 1))[1:], 2, replace=False)
+    fresh = off_distribution.measure(family, seed, only, [0, order])
+    keys = ["family", "condition", "seed", "order", "couplings"]
+    both = fresh.merge(off_task, on=keys, validate="one_to_one", suffixes=("", "_stored"))
+    assert len(both) == len(fresh)
+    for column in ("fvu", "deviation", "spread"):
+        np.testing.assert_allclose(both[column], both[f"{column}_stored"], rtol=1e-4, atol=1e-8)
+    np.testing.assert_allclose(both["score"], both["score_stored"], atol=2.1 / off_distribution.TRIALS)
