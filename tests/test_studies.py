@@ -84,6 +84,7 @@ def test_nulls_has_a_row_for_every_network_coupling_and_null(chance):
     assert (chance["low"] <= chance["median"]).equals(tested) and (chance["median"] <= chance["high"]).equals(tested)
 
 
+@pytest.mark.filterwarnings("ignore::tasksym.SplitWarning")
 def test_nulls_is_what_its_script_computes(chance):
     """All 1,000 draws of one dense copy network; the page makes those of another family."""
     seed = int(np.random.default_rng(8).choice(ts.REFERENCE_SEEDS))
