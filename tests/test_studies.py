@@ -11,6 +11,7 @@ import orders
 import pandas as pd
 import pytest
 import scipy.stats
+import threshold
 
 import tasksym as ts
 
@@ -176,3 +177,68 @@ def test_off_distribution_is_what_its_script_computes(off_task, family):
     for column in ("fvu", "deviation", "spread"):
         np.testing.assert_allclose(both[column], both[f"{column}_stored"], rtol=1e-4, atol=1e-8)
     np.testing.assert_allclose(both["score"], both["score_stored"], atol=2.1 / off_distribution.TRIALS)
+
+
+@pytest.fixture(scope="module")
+def ranks():
+    return pd.read_csv(STUDIES / "threshold.csv")
+
+
+@pytest.fixture(scope="module")
+def pushes():
+    return pd.read_csv(STUDIES / "threshold-pushes.csv")
+
+
+def test_threshold_has_one_row_for_every_network_and_alpha(ranks):
+    networks = {(family, seed) for family in threshold.FAMILIES for seed in ts.REFERENCE_SEEDS}
+    for alpha in np.linspace(threshold.LOW, threshold.HIGH, 161).round(3):
+        rows = ranks[(ranks["low"] < alpha) & (alpha <= ranks["high"])]
+        assert len(rows) == len(networks)
+        assert set(zip(rows["family"], rows["seed"], strict=True)) == networks
+    assert not ranks.duplicated(["family", "seed", "rank"]).any()
+    for name in ts.COUPLINGS:
+        assert (ranks[f"delta_fvu_{name}"].notna() == ranks[f"score_{name}"].notna()).all()
+        assert ranks.loc[ranks[f"mass_{name}"] > 1e-3, f"delta_fvu_{name}"].notna().all()
+
+
+def test_threshold_only_moves_mass_between_couplings(ranks):
+    squares = (ranks[[f"mass_{name}" for name in ts.COUPLINGS]] ** 2).sum(axis=1)
+    total = squares.groupby([ranks["family"], ranks["seed"]])
+    assert (total.max() / total.min() < 1.001).all()
+    for _, network in ranks.sort_values("rank").groupby(["family", "seed"]):
+        assert (network["mass_RR"].diff().dropna() >= 0).all()
+        assert (network["mass_CC"].diff().dropna() <= 0).all()
+
+
+def test_no_push_below_the_margin_changes_a_rank(pushes):
+    assert (STUDIES / "threshold-pushes.csv").stat().st_size < 300_000
+    assert not pushes.duplicated(["family", "seed", "alpha", "push"]).any()
+    sizes = len(threshold.PUSHES) * (len(threshold.ALPHAS) + len(threshold.JUMPS))
+    assert len(pushes) == 64 * sizes
+    safe = pushes["push"] < pushes["margin"]
+    assert 0.2 < safe.mean() < 0.9
+    assert not pushes.loc[safe, "other"].any() and not pushes.loc[safe, "aimed"].any()
+
+
+@pytest.mark.parametrize("family", threshold.FAMILIES)
+def test_threshold_is_what_its_script_computes(ranks, family):
+    """One network a family and three of its ranks; the page computes others."""
+    rng = np.random.default_rng(11)
+    seed = int(rng.choice(ts.REFERENCE_SEEDS))
+    stored = ranks[(ranks["family"] == family) & (ranks["seed"] == seed)]
+    chosen = rng.choice(stored["rank"], 3, replace=False).tolist()
+    fresh = threshold.measure(family, seed, chosen).set_index("rank").sort_index()
+    stored = stored[stored["rank"].isin(chosen)].set_index("rank").sort_index()
+    np.testing.assert_array_equal(fresh.index, stored.index)
+    for column in fresh.columns.drop(["family", "seed"]):
+        atol = 2.1 / threshold.TRIALS if column.startswith("score") else 1e-8
+        np.testing.assert_allclose(fresh[column], stored[column], rtol=1e-4, atol=atol)
+
+
+def test_threshold_pushes_are_what_their_script_computes(pushes):
+    fresh = threshold.pushed("flip-flop", 107, pushes=[1e-3])
+    stored = pushes[(pushes["family"] == "flip-flop") & (pushes["seed"] == 107) & (pushes["push"] == 1e-3)]
+    for column in ("rank", "aimed", "draws", "other", "traded", "words_same", "words_other"):
+        np.testing.assert_array_equal(fresh[column], stored[column])
+    for column in ("alpha", "margin", "CR_same", "rest_same", "CR_traded", "rest_traded", "CR_other", "rest_other"):
+        np.testing.assert_allclose(fresh[column], stored[column], rtol=1e-3, atol=1e-8)
