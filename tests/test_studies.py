@@ -4,8 +4,8 @@ import json
 
 import _table
 import calibration
-import nulls
 import coupling_map
+import nulls
 import numpy as np
 import off_distribution
 import orders
