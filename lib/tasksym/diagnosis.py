@@ -122,8 +122,8 @@ class Diagnosis:
         if self.removable:
             mass = self.profile.set_index("couplings")["mass"]
             told.append(
-                f"What can go: {self.removable}, a mass of {mass[self.removable]:.3g} out of {mass['RR+CR+CC']:.3g} in "
-                "all couplings. That is known for trials like these, and for no others."
+                f"What can go: {self.removable}, a mass of {mass[self.removable]:.3g} out of {mass['RR+CR+CC']:.3g} "
+                "in all couplings. That is known for trials like these, and for no others."
             )
         else:
             told.append("What can go: no coupling, on these trials.")
@@ -265,7 +265,7 @@ def diagnose(
 
 
 def _caveats(
-    solutions, sectors: Sectors, table: pd.DataFrame, orders: pd.DataFrame, whole, threshold, draws
+    solutions: Solutions, sectors: Sectors, table: pd.DataFrame, orders: pd.DataFrame, whole: pd.Series, draws: int
 ) -> list[str]:
     """What makes a word doubtful, the gravest first."""
     network, trials = solutions.weights, solutions.recipe.evaluation_trials().inputs.shape[1]
