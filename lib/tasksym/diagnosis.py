@@ -25,6 +25,7 @@ from tasksym.nulls import DRAWS, PRIMARY, size_matched, verdicts
 from tasksym.readout import readout_confound
 from tasksym.schur import ordered_schur
 from tasksym.sectors import SMALL_MARGIN, Sectors, SplitWarning
+from tasksym.training import Solutions
 
 ORDERS = 21  # admissible orders of the blocks that CC and RR are looked at in, the one by modulus among them
 POOR_FIT = 0.1  # FVU of the whole network above which its ablations say little about its task
@@ -107,8 +108,8 @@ class Diagnosis:
         """The summary, a sentence or two for each point."""
         hidden, rank = len(self.sectors.schur.T), self.sectors.rank
         told = [
-            f"{hidden} hidden units, {rank} of them in the leading sector (eigenvalue moduli of at least "
-            f"{self.sectors.alpha:.3g}). The whole network has an FVU of {self.fvu:.3g}{self._scored(self.score)}."
+            f"{hidden} hidden units. The leading sector, of eigenvalue moduli of at least {self.sectors.alpha:.3g}, has "
+            f"dimension {rank}. The whole network has an FVU of {self.fvu:.3g}{self._scored(self.score, ' and')}."
         ]
         for row in self.table.itertuples():
             start = f"{row.couplings}, {MEANING[row.couplings]}: {self.verdicts[row.couplings]}."
@@ -116,8 +117,8 @@ class Diagnosis:
                 told.append(f"{start} There is nothing to remove.")
                 continue
             told.append(
-                f"{start} Without it the FVU rises by {row.delta_fvu:.3g}{self._scored(row.score)}; random cuts of "
-                f"its mass, {row.mass:.3g}, cost {row.median:.3g} ({row.low:.3g} to {row.high:.3g})."
+                f"{start} Without it the FVU is higher by {row.delta_fvu:.3g}{self._scored(row.score, ' at')}. Random "
+                f"cuts of its mass, {row.mass:.3g}, cost {row.median:.3g} ({row.low:.3g} to {row.high:.3g})."
             )
         if self.removable:
             mass = self.profile.set_index("couplings")["mass"]
@@ -162,12 +163,17 @@ class Diagnosis:
     def _repr_html_(self) -> str:
         return self.html(whole_page=False)
 
-    def _scored(self, score: float) -> str:
-        return "" if np.isnan(score) else f" and a score of {score:.3g}"
+    def _scored(self, score: float, joint: str) -> str:
+        return "" if np.isnan(score) else f"{joint} a score of {score:.3g}"
 
     def _printed(self) -> pd.DataFrame:
-        printed = plotting.table(self.table, index="couplings")
-        return printed.rename_axis("coupling").reset_index()
+        """The table as people read it: a verdict and ranges in words."""
+        printed = self.table.assign(verdict=list(map(str, self.verdicts.values())))
+        for name, columns in (("random cuts", ("low", "high")), ("over orders", ("least", "largest"))):
+            low, high = (self.table[column].map("{:.3g}".format) for column in columns)
+            printed[name] = (low + " to " + high).where(self.table[columns[0]].notna(), "–")
+        columns = ["couplings", "verdict", "mass", "delta_fvu", "random cuts", "over orders", "score", "reading"]
+        return plotting.table(printed[columns], index="couplings").rename_axis("coupling").reset_index()
 
     def _png(self) -> str:
         with plt.rc_context({"figure.facecolor": "white"}):
