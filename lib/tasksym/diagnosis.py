@@ -108,7 +108,7 @@ class Diagnosis:
         """The summary, a sentence or two for each point."""
         hidden, rank = len(self.sectors.schur.T), self.sectors.rank
         told = [
-            f"{hidden} hidden units. The leading sector, of eigenvalue moduli of at least {self.sectors.alpha:.3g}, has "
+            f"{hidden} hidden units. The leading sector, of eigenvalue moduli from {self.sectors.alpha:.3g} up, has "
             f"dimension {rank}. The whole network has an FVU of {self.fvu:.3g}{self._scored(self.score, ' and')}."
         ]
         for row in self.table.itertuples():

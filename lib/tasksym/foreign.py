@@ -225,7 +225,7 @@ def _named(model: Mapping, readout) -> tuple[dict[str, np.ndarray], list[str]]:
         array = _array(str(key), value)
         if ours != "b_h" and ours in found:
             raise ValueError(f"{key} is a second {ours}; pass one network, as {{'W_hh': …, 'W_xh': …, 'W_hy': …}}")
-        found[ours] = array if ours not in found else found[ours] + array
+        found[ours] = array if ours not in found else found[ours].astype(np.float64) + array
     if missing := [name for name in ("W_hh", "W_xh") if name not in found]:
         raise ValueError(
             f"model must have {' or '.join(NAMES[missing[0]])}; got the keys {', '.join(map(str, model))}"
