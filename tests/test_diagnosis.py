@@ -119,7 +119,11 @@ def test_planted_networks_are_diagnosed_rightly(kind, reading):
     solutions = planted.solutions(kind)
     trials, weights = solutions.recipe.evaluation_trials(64), solutions.weights
     model = {"W_xh": weights.W_xh[0], "W_hh": weights.W_hh[0], "W_hy": weights.W_hy[0]}
-    found = ts.diagnose(model, trials, draws=199, progress=False)
+
+    def score(outputs, targets):
+        return solutions.recipe.task.score(outputs, trials)
+
+    found = ts.diagnose(model, trials, score=score, draws=199, progress=False)
     assert {name: str(verdict) for name, verdict in found.verdicts.items()} == {
         "RR": "absent", "CR": "destructive, above chance", "CC": "harmless, below chance"
     }  # fmt: skip

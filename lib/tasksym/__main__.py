@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import pickle
 import sys
+import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
-import safetensors
 import safetensors.torch
 import torch
 
@@ -94,8 +93,9 @@ def read(path: Path, max_megabytes: float = MEGABYTES) -> Mapping:
         raise InputError(f"{path}: {size:.0f} MB, over the limit of {max_megabytes:g}; raise it by --max-megabytes")
     try:
         return READERS[path.suffix](path, max_megabytes)
-    except (ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, safetensors.SafetensorError,
-            pickle.UnpicklingError) as error:  # fmt: skip
+    except InputError:
+        raise
+    except Exception as error:  # of a damaged file torch's unpickler raises whatever its bytes lead it to
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise InputError(f"{path}: cannot be read ({reason})") from error
 
@@ -109,7 +109,9 @@ def _npz(path: Path, max_megabytes: float) -> dict[str, np.ndarray]:
 
 
 def _pt(path: Path, max_megabytes: float) -> Mapping:
-    loaded = torch.load(path, map_location="cpu", weights_only=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the age of a file; if it cannot be read, the error says so
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(loaded, Mapping):
         raise InputError(f"{path}: must hold a mapping of tensors such as a state_dict, got {type(loaded).__name__}")
     return loaded
