@@ -1,5 +1,7 @@
 """The diagnosis of anyone's network: against the tables that it is made of, and what its report may hold."""
 
+import dataclasses
+
 import numpy as np
 import planted
 import pytest
@@ -156,6 +158,7 @@ def test_a_leaky_network_is_split_by_the_decay_of_its_steps():
         ({"noise": 2.0}, "variance unexplained"),
         ({"extra": True}, "clip was ignored"),
         ({}, "No score was given"),
+        ({"targets": False}, "No targets were given"),
     ],
 )
 def test_what_makes_a_word_doubtful_is_said(change, caveat):
@@ -168,8 +171,30 @@ def test_what_makes_a_word_doubtful_is_said(change, caveat):
     targets = targets + change.pop("noise", 0) * rng.normal(size=targets.shape)
     if change.pop("extra", False):
         model["clip"] = 1.0
-    found = ts.diagnose(model, (inputs, targets), **({"draws": 40, "progress": False} | change))
+    trials = (inputs, targets) if change.pop("targets", True) else inputs
+    found = ts.diagnose(model, trials, **({"draws": 40, "progress": False} | change))
     assert any(caveat in told for told in found.caveats), found.caveats
+
+
+def test_what_can_go_is_called_little_only_if_other_cuts_of_its_mass_can_go_too(diagnosis):
+    """A large coupling that can go is not little of it, however few draws there are to tell it from chance."""
+    solutions = planted.solutions("redundant")
+    weights = solutions.weights
+    model = {"W_xh": weights.W_xh[0], "W_hh": weights.W_hh[0], "W_hy": weights.W_hy[0]}
+    found = ts.diagnose(model, solutions.recipe.evaluation_trials(64), draws=9, progress=False)
+    assert str(found.verdicts["CC"]) == "harmless, as chance"
+    (row,) = found.table[found.table["couplings"] == "CC"].itertuples()
+    assert row.harmless < 0.5
+    (told,) = [caveat for caveat in found.caveats if caveat.startswith("CC can go")]
+    assert "is not sure (p = " in told and "little" not in told
+    shares = diagnosis.table.set_index("couplings")["harmless"]
+    assert shares["RR"] > 0.9 and shares["CC"] < 0.1
+
+
+def test_a_removal_that_helps_is_said_to(diagnosis):
+    table = diagnosis.table.assign(delta_fvu=[-0.0125, 0.0125, 0.0125])
+    _, first, second, *_ = dataclasses.replace(diagnosis, table=table).sentences
+    assert "the FVU is lower by 0.0125" in first and "the FVU is higher by 0.0125" in second
 
 
 def test_a_split_in_doubt_is_told_and_not_warned_about(recwarn):

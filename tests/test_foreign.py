@@ -175,6 +175,24 @@ def test_a_score_sees_the_axes_that_were_given():
     assert seen == [((5, 11, OUT), (5, 11, OUT))] * 4
 
 
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_a_score_sees_only_the_steps_that_count(batch_first):
+    """As the FVU does: a cue that must not be answered yet is not a wrong answer."""
+    inputs, targets = (array.swapaxes(0, 1) if batch_first else array for array in (INPUTS, TARGETS))
+    seen = []
+
+    def score(outputs, targets):
+        seen.append((outputs.shape, targets.shape, float(outputs.min())))
+        return 1
+
+    solutions = solutions_of(ts.read_network(GIVEN)[0], (inputs, targets, MASK), score, batch_first=batch_first)
+    trials = solutions.recipe.evaluation_trials()
+    outputs = np.where(MASK[:, None, None], 1.0, -1.0) * np.ones_like(trials.targets)
+    solutions.recipe.task.score(outputs, trials)
+    shape = (5, 8, OUT) if batch_first else (8, 5, OUT)
+    assert seen == [(shape, shape, 1.0)]
+
+
 STATE = Net().state_dict()
 GIVEN = arrays(Net())
 REFUSED = {

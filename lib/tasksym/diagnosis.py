@@ -73,8 +73,8 @@ class Diagnosis:
     table : DataFrame
         One row a coupling, with the columns couplings; mass; fvu, delta_fvu and score after its removal; effect and
         relative, the two words; p; low, median and high, the 5th, 50th and 95th percentile of the ΔFVU of random
-        removals of its mass; least and largest, its ΔFVU over admissible orders of the blocks; reading, as
-        `readout_confound`.
+        removals of its mass; harmless, the share of these that are so; least and largest, its ΔFVU over admissible
+        orders of the blocks; reading, as `readout_confound`.
     profile : DataFrame
         As `ablation_profile`, with an effect for each of the eight sets.
     doses : DataFrame
@@ -116,9 +116,10 @@ class Diagnosis:
             if row.effect == "absent":
                 told.append(f"{start} There is nothing to remove.")
                 continue
+            rise = f"{'lower' if row.delta_fvu < 0 else 'higher'} by {abs(row.delta_fvu):.3g}"
             told.append(
-                f"{start} Without it the FVU is higher by {row.delta_fvu:.3g}{self._scored(row.score, ' at')}. Random "
-                f"cuts of its mass, {row.mass:.3g}, cost {row.median:.3g} ({row.low:.3g} to {row.high:.3g})."
+                f"{start} Without it the FVU is {rise}{self._scored(row.score, ' at')}. Random cuts of its mass, "
+                f"{row.mass:.3g}, cost {row.median:.3g} ({row.low:.3g} to {row.high:.3g})."
             )
         if self.removable:
             mass = self.profile.set_index("couplings")["mass"]
@@ -211,12 +212,14 @@ def diagnose(
         As for `read_network`: a torch.nn.RNN, a module that holds one, a state_dict, or W_xh, W_hh, W_hy.
     trials
         As for `read_trials`: inputs; or (inputs, targets); or with a mask; or a callable. Without targets the ablated
-        network is judged by the whole one's outputs.
+        network is judged by the whole one's outputs. If targets are classes, the readout gives logits: leave them out,
+        and count right answers in `score`.
     alpha : float
         Least eigenvalue modulus of the leading sector. For leaky units the matrix of a step, (1 − a) I + a W_hh, is
         split at 1 − a (1 − alpha): alpha stands for what is left after a time constant, 1/a steps, of a slow decay.
     score : callable, optional
-        From outputs and targets, with the axes of the arrays given, to a number in [0, 1]: what a person would count.
+        From outputs and targets to a number in [0, 1]: what a person would count. It gets NumPy arrays with the axes
+        of the arrays given, and only the steps that count.
     batch_first : bool, optional
         Whether arrays have the axes (trial, time, channel); as the module says if absent, else not.
     draws : int
@@ -260,7 +263,7 @@ def diagnose(
     table = chance.drop(columns="p").rename(columns={"p_adjusted": "p"}).set_index("couplings")
     table = table.join(ends).join(readings.set_index("couplings")["reading"]).fillna({"reading": ""}).reset_index()
     columns = ["couplings", "mass", "fvu", "delta_fvu", "score", "effect", "relative", "p"]
-    table = table[[*columns, "low", "median", "high", "least", "largest", "reading"]]
+    table = table[[*columns, "low", "median", "high", "harmless", "least", "largest", "reading"]]
     caveats = _caveats(solutions, sectors, table, orders, whole, draws)
     if score is None:
         profile["score"] = table["score"] = np.nan
@@ -279,7 +282,7 @@ def _caveats(
     if whole["fvu"] > POOR_FIT:
         told.append(
             f"The whole network leaves {whole['fvu']:.0%} of the targets' variance unexplained. What a cut does to a "
-            "task that is not done says little."
+            "task that is not done says little. If you know it to be done, look at leak, activation, axes and targets."
         )
     if not 0 < sectors.rank < len(sectors.schur.T):
         where = "has no eigenvalue" if sectors.rank == 0 else "has no eigenvalue below it"
@@ -300,15 +303,23 @@ def _caveats(
             )
     for row in table.itertuples():
         if row.effect == "harmless" and row.relative != "below chance":
-            told.append(f"{row.couplings} can go because there is little of it; other cuts of its mass cost no more.")
+            others = f"{row.harmless:.0%} of random cuts of its mass"
+            told.append(
+                f"{row.couplings} can go because there is little of it: {others} are harmless, too."
+                if row.harmless >= 0.5
+                else f"{row.couplings} can go, and only {others} can; but that it costs less than they do is not sure "
+                f"(p = {row.p:.2g})."
+            )
         if row.reading == "output-null":
             told.append(
-                f"{row.couplings} moves the states where the readout does not look. Another readout may see it."
+                f"Without {row.couplings} the states move, but where this readout does not look. Another may see it."
             )
     if 2 / (1 + draws) > 0.05:
         told.append(f"With {draws} random cuts no second word can be other than 'as chance'; take 1,000.")
     if trials < FEW_TRIALS:
         told.append(f"There are {trials} trials only.")
+    if solutions.recipe.task.own:
+        told.append("No targets were given, so the outputs of the whole network stand for them, right or wrong.")
     if solutions.recipe.task.scorer is None:
         told.append("No score was given, so the first words rest on the FVU alone.")
     if network.leak != 1:

@@ -141,8 +141,8 @@ def solutions_of(network: RateRNN, trials, score=None, *, batch_first: bool = Fa
     trials, batch_first
         As for `read_trials`. Without targets the whole network's own outputs are the targets.
     score : callable, optional
-        From outputs and targets, both with the axes of the arrays given, to a number in [0, 1]. If absent, every
-        score is 1, so that words hang on the FVU alone.
+        From outputs and targets, NumPy arrays with the axes of the arrays given, at the steps that count, to a number
+        in [0, 1]. If absent, every score is 1, so that words hang on the FVU alone.
     """
     inputs, targets, mask = read_trials(trials, batch_first=batch_first)
     wanted = network.W_xh.shape[2]
@@ -150,13 +150,13 @@ def solutions_of(network: RateRNN, trials, score=None, *, batch_first: bool = Fa
         raise ValueError(f"inputs must have {wanted} channels, as W_xh has columns; got shape {inputs.shape}")
     if network.h_0.ndim == 2 and len(network.h_0) != inputs.shape[1]:
         raise ValueError(f"initial_state is of {len(network.h_0)} trials, but inputs are of {inputs.shape[1]}")
-    if targets is None:
+    if own := targets is None:
         targets = network.outputs(inputs)[0].numpy()
     if targets.shape[2] != network.W_hy.shape[1]:
         raise ValueError(
             f"targets must have {network.W_hy.shape[1]} channels, as the readout has rows; got {targets.shape[2]}"
         )
-    task = GivenTrials(Trials(inputs, targets, mask), score, batch_first)
+    task = GivenTrials(Trials(inputs, targets, mask), score, batch_first, own)
     recipe = Recipe(task, hidden=network.W_xh.shape[1])
     return Solutions(recipe, (0,), network, torch.zeros(1, 1))
 
@@ -168,6 +168,7 @@ class GivenTrials:
     trials: Trials
     scorer: Callable[[np.ndarray, np.ndarray], float] | None
     batch_first: bool = False
+    own: bool = False  # whether the targets are the network's own outputs
 
     @property
     def inputs(self) -> int:
@@ -184,12 +185,12 @@ class GivenTrials:
         return self.trials
 
     def score(self, outputs, trials: Trials) -> np.ndarray:
-        """The user's score of every variant (...,), or ones."""
-        outputs = np.asarray(outputs)
+        """The user's score of every variant (...,) over the steps that count, or ones."""
+        outputs = np.asarray(outputs)[..., trials.mask, :, :]
         if self.scorer is None:
             return np.ones(outputs.shape[:-3])
-        scores = np.empty(outputs.shape[:-3])
-        targets = trials.targets.swapaxes(0, 1) if self.batch_first else trials.targets
+        scores, targets = np.empty(outputs.shape[:-3]), trials.targets[trials.mask]
+        targets = targets.swapaxes(0, 1) if self.batch_first else targets
         for variant in np.ndindex(scores.shape):
             answer = outputs[variant].swapaxes(0, 1) if self.batch_first else outputs[variant]
             scores[variant] = _checks.number("score(outputs, targets)", float(self.scorer(answer, targets)), high=1.0)
