@@ -280,9 +280,14 @@ def _caveats(
     network, trials = solutions.weights, solutions.recipe.evaluation_trials().inputs.shape[1]
     threshold, told = sectors.alpha, []
     if whole["fvu"] > POOR_FIT:
+        poor = (
+            f"leaves {whole['fvu']:.0%} of the targets' variance unexplained"
+            if whole["fvu"] < 1
+            else f"is no better than a constant (FVU {whole['fvu']:.3g})"
+        )
         told.append(
-            f"The whole network leaves {whole['fvu']:.0%} of the targets' variance unexplained. What a cut does to a "
-            "task that is not done says little. If you know it to be done, look at leak, activation, axes and targets."
+            f"The whole network {poor}. What a cut does to a task that is not done says little. If you know it to be "
+            "done, look at leak, activation, axes and targets."
         )
     if not 0 < sectors.rank < len(sectors.schur.T):
         where = "has no eigenvalue" if sectors.rank == 0 else "has no eigenvalue below it"
