@@ -109,6 +109,7 @@ def test_verdicts_have_two_words(diagnosis):
 
 def test_the_summary_says_what_can_go_and_why_not_to_trust_it(diagnosis):
     text = str(diagnosis)
+    assert repr(diagnosis) == text == diagnosis.summary, "a prompt shows no arrays"
     assert "64 hidden units" in text and "What can go: RR, a mass of" in text
     assert "Caution: RR can go because there is little of it" in text
     assert any("depends on the order of blocks" in caveat for caveat in diagnosis.caveats)

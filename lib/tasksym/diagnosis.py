@@ -59,9 +59,9 @@ class Verdict:
         return ", ".join(filter(None, (self.effect, self.relative)))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis:
-    """What `diagnose` found. In a notebook it shows itself; `print` gives the summary.
+    """What `diagnose` found. In a notebook it shows itself; elsewhere, and in `print`, its summary.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Diagnosis:
         lines = [self.name, *self.sentences, *(f"Caution: {caveat}" for caveat in self.caveats)]
         return "\n".join(lines)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.summary
 
     def figure(self, ax: Axes | None = None) -> Axes:
@@ -183,7 +183,7 @@ class Diagnosis:
             if ax.get_legend_handles_labels()[0]:
                 ax.legend()
             buffer = io.BytesIO()
-            figure.savefig(buffer, format="png", dpi=120)
+            figure.savefig(buffer, format="png", dpi=120, metadata={"Software": None})
             plt.close(figure)
         return base64.b64encode(buffer.getvalue()).decode("ascii")
 
