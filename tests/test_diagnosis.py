@@ -153,7 +153,7 @@ def test_a_leaky_network_is_split_by_the_decay_of_its_steps():
     ("change", "caveat"),
     [
         ({"alpha": 0.999999}, "one sector only"),
-        ({"draws": 5}, "With 5 random cuts"),
+        ({"draws": 78}, "With 78 random cuts"),
         ({"trials": slice(0, 8)}, "There are 8 trials only"),
         ({"activation": "relu"}, "Rectified units"),
         ({"noise": 2.0}, "variance unexplained"),
@@ -191,6 +191,15 @@ def test_what_can_go_is_called_little_only_if_other_cuts_of_its_mass_can_go_too(
     assert "is not sure (p = " in told and "little" not in told
     shares = diagnosis.table.set_index("couplings")["harmless"]
     assert shares["RR"] > 0.9 and shares["CC"] < 0.1
+
+
+def test_draws_that_can_tell_one_coupling_from_chance_need_no_caution(diagnosis):
+    """With p = 2 / (1 + draws) for one of three couplings, 119 draws are the least."""
+    weights, recipe = planted.solutions("redundant").weights, planted.solutions("redundant").recipe
+    model = {"W_xh": weights.W_xh[0], "W_hh": weights.W_hh[0], "W_hy": weights.W_hy[0]}
+    found = ts.diagnose(model, recipe.evaluation_trials(64), draws=79, progress=False)  # RR is absent
+    assert found.table["p"].count() == 2 and not any("random cuts a coupling" in caveat for caveat in found.caveats)
+    assert any("random cuts a coupling" in caveat for caveat in diagnosis.caveats)
 
 
 def test_a_removal_that_helps_is_said_to(diagnosis):
@@ -231,6 +240,7 @@ def test_html_in_a_key_is_text_too():
 def test_a_notebook_shows_a_part_of_a_page(diagnosis):
     part = diagnosis._repr_html_()
     assert "<body" not in part and "<table>" in part and "<img" in part
+    assert "<h1" not in part and "<h2" not in part, "its headings are no part of a page's outline"
 
 
 def test_the_figure_has_a_curve_and_a_bar_for_each_coupling(diagnosis):

@@ -117,6 +117,16 @@ def test_leak_one_is_no_leak():
     assert network.W_hh is network.recurrent and network.W_hh.dtype == torch.float32
 
 
+def test_a_readout_that_the_model_holds_too_is_not_passed_over():
+    net = Net()
+    for model in (net, net.state_dict()):
+        network, ignored = ts.read_network(model, net.fc)
+        assert ignored == ()
+        np.testing.assert_array_equal(outputs(network), outputs(ts.read_network(net)[0]))
+    assert ts.read_network(net, net.fc.weight)[1] == ("fc.bias",)
+    assert ts.read_network(net, nn.Linear(HIDDEN, OUT))[1] == ("fc.weight", "fc.bias")
+
+
 def test_half_precision_is_read():
     state = {key: value.bfloat16() for key, value in Net().state_dict().items()}
     network, _ = ts.read_network(state)

@@ -26,7 +26,8 @@ MEGABYTES = 1024  # largest file that is read, unless told otherwise
 TEACH = """\
 WEIGHTS holds one network under the names W_hh (hidden, hidden), W_xh (hidden, in), W_hy (out, hidden), and b_h and
 b_y if it has biases; or a PyTorch state_dict with weight_hh_l0, weight_ih_l0 and so on, and a readout's weight.
-TRIALS holds inputs, and targets if there are any, both (time, trial, channel); mask (time,) selects steps that count.
+TRIALS holds inputs, and targets if there are any, both (time, trial, channel); mask (time,) selects the steps that
+count, for the score as well.
 
 Both may be .npz, .safetensors or .pt files. Nothing in them is executed: pickled objects are refused.
 
@@ -36,7 +37,8 @@ examples:
   python -m tasksym diagnose leaky.safetensors trials.npz --leak 0.2
 
 A verdict has two words. The first says what a removal does: harmless, degrading or destructive. The second compares
-it with random cuts of the same mass: below, as or above chance. "Harmless, below chance" can go although it is large.
+it with random cuts of the same mass: below, as or above chance. What is "harmless, below chance" can go although such
+cuts do more harm; whether they do much is told beside it.
 
 exit codes: 0 done, 2 something is wrong with the input (the message says what), 130 interrupted
 """

@@ -30,6 +30,7 @@ from tasksym.training import Solutions
 ORDERS = 21  # admissible orders of the blocks that CC and RR are looked at in, the one by modulus among them
 POOR_FIT = 0.1  # FVU of the whole network above which its ablations say little about its task
 FEW_TRIALS = 64
+LEVEL = 0.05  # false discovery rate of the second words
 MEANING = {
     "RR": "inside the leading sector",
     "CR": "from the complement into the leading sector",
@@ -171,17 +172,18 @@ class Diagnosis:
         """The table as people read it: a verdict and ranges in words."""
         printed = self.table.assign(verdict=list(map(str, self.verdicts.values())))
         for name, columns in (("random cuts", ("low", "high")), ("over orders", ("least", "largest"))):
-            low, high = (self.table[column].map("{:.3g}".format) for column in columns)
-            printed[name] = (low + " to " + high).where(self.table[columns[0]].notna(), "–")
+            low, high = (self.table[column].map("{:.2g}".format) for column in columns)
+            both = (low + " to " + high).where(low != high, low)  # C→R is the same in all orders
+            printed[name] = both.where(self.table[columns[0]].notna(), "–")
         columns = ["couplings", "verdict", "mass", "delta_fvu", "random cuts", "over orders", "score", "reading"]
         return plotting.table(printed[columns], index="couplings").rename_axis("coupling").reset_index()
 
     def _png(self) -> str:
         with plt.rc_context({"figure.facecolor": "white"}):
             figure, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
-            self.figure(ax)
-            if ax.get_legend_handles_labels()[0]:
-                ax.legend()
+            handles, labels = self.figure(ax).get_legend_handles_labels()
+            if handles:
+                figure.legend(handles, labels, loc="outside upper right", ncols=len(handles))
             buffer = io.BytesIO()
             figure.savefig(buffer, format="png", dpi=120, metadata={"Software": None})
             plt.close(figure)
@@ -252,7 +254,8 @@ def diagnose(
         warnings.simplefilter("ignore", SplitWarning)  # told among the caveats
         sectors = ordered_schur(network.W_hh[0]).sectors(threshold)
         profile = ablation_profile(solutions, alpha=threshold)
-        chance = verdicts(size_matched(solutions, [PRIMARY], alpha=threshold, draws=draws, rng=rng, progress=progress))
+        drawn = size_matched(solutions, [PRIMARY], alpha=threshold, draws=draws, rng=rng, progress=progress)
+        chance = verdicts(drawn, LEVEL)
         orders = order_range(solutions, range(ORDERS), alpha=threshold)
         doses = dose_response(solutions, alpha=threshold)
         readings = readout_confound(solutions, alpha=threshold)
@@ -307,20 +310,20 @@ def _caveats(
                 f"{orders['order'].nunique()} orders it is {' or '.join(words)}."
             )
     for row in table.itertuples():
-        if row.effect == "harmless" and row.relative != "below chance":
-            others = f"{row.harmless:.0%} of random cuts of its mass"
+        others = f"{row.harmless:.0%} of random cuts of its mass"
+        if row.effect == "harmless" and row.harmless >= 0.5:
+            told.append(f"{row.couplings} can go because there is little of it: {others} are harmless, too.")
+        elif row.effect == "harmless" and row.relative != "below chance":
             told.append(
-                f"{row.couplings} can go because there is little of it: {others} are harmless, too."
-                if row.harmless >= 0.5
-                else f"{row.couplings} can go, and only {others} can; but that it costs less than they do is not sure "
+                f"{row.couplings} can go, and only {others} can; but that it costs less than they do is not sure "
                 f"(p = {row.p:.2g})."
             )
         if row.reading == "output-null":
             told.append(
                 f"Without {row.couplings} the states move, but where this readout does not look. Another may see it."
             )
-    if 2 / (1 + draws) > 0.05:
-        told.append(f"With {draws} random cuts no second word can be other than 'as chance'; take 1,000.")
+    if 2 * table["p"].count() / (1 + draws) > LEVEL:  # the least p, after correction, of one that stands out
+        told.append(f"With {draws} random cuts a coupling far from chance can be called 'as chance'. Take 1,000.")
     if trials < FEW_TRIALS:
         told.append(f"There are {trials} trials only.")
     if solutions.recipe.task.own:

@@ -241,11 +241,15 @@ def _named(model: Mapping, readout) -> tuple[dict[str, np.ndarray], list[str]]:
 
 def _readout(found: dict, left: dict, readout, hidden: int) -> dict[str, np.ndarray]:
     """W_hy, and b_y if there is one: as given, or what in the rest of a model fits; takes it out of `left`."""
-    if isinstance(readout, nn.Linear):
-        bias = {} if readout.bias is None else {"b_y": _array("readout.bias", readout.bias)}
-        return {"W_hy": _array("readout.weight", readout.weight)} | bias
     if readout is not None:
-        return {"W_hy": _array("readout", readout)}
+        if isinstance(readout, nn.Linear):
+            given = {"W_hy": _array("readout.weight", readout.weight)}
+            given |= {} if readout.bias is None else {"b_y": _array("readout.bias", readout.bias)}
+        else:
+            given = {"W_hy": _array("readout", readout)}
+        for key in [key for key, value in left.items() if any(_equal(value, array) for array in given.values())]:
+            del left[key]  # the model's own readout
+        return given
     if "W_hy" in found:
         return {}
     fits = [key for key, value in left.items() if getattr(value, "ndim", 0) == 2 and value.shape[1] == hidden]
@@ -255,6 +259,11 @@ def _readout(found: dict, left: dict, readout, hidden: int) -> dict[str, np.ndar
     weight = _array(fits[0], left.pop(fits[0]))
     bias = left.pop(fits[0].removesuffix("weight") + "bias", None)
     return {"W_hy": weight} | ({} if bias is None else {"b_y": _array(fits[0], bias)})
+
+
+def _equal(value, array: np.ndarray) -> bool:
+    real = isinstance(value, Tensor) and value.is_floating_point()
+    return real and torch.equal(value.detach().cpu().double(), torch.from_numpy(array).double())
 
 
 def _array(name: str, value) -> np.ndarray:
