@@ -6,6 +6,7 @@ import _table
 import calibration
 import coupling_map
 import encoders
+import neurogym_network
 import nulls
 import numpy as np
 import off_distribution
@@ -16,12 +17,14 @@ import repairs
 import scipy.stats
 import threshold
 import torch
+from safetensors.torch import load_file
 
 import tasksym as ts
 from tasksym.readout import FIT_SEED
 
 STUDIES = _table.FOLDER
-SCRIPTS = [path.stem for path in sorted(STUDIES.glob("[a-z]*.py"))]
+NETWORKS = {"neurogym_network"}  # scripts that ship a network and its trials instead of a table
+TABLES = [path.stem for path in sorted(STUDIES.glob("[a-z]*.py")) if path.stem not in NETWORKS]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +42,7 @@ def refitted():
     return pd.read_csv(STUDIES / "encoders.csv", keep_default_na=False)
 
 
-@pytest.mark.parametrize("study", SCRIPTS)
+@pytest.mark.parametrize("study", TABLES)
 def test_a_study_ships_a_small_table_of_the_present_networks(study):
     assert (STUDIES / f"{study}.csv").stat().st_size < 300_000
     provenance = json.loads((STUDIES / f"{study}.json").read_text(encoding="utf-8"))
@@ -411,3 +414,56 @@ def test_the_two_studies_of_encoders_agree(repaired, refitted):
     one = repaired[repaired["repair"] == "encoder"].set_index(keys)["fvu"]
     other = refitted[refitted["case"].isin(["", "CR"])].rename(columns={"case": "couplings"}).set_index(keys)["refit"]
     np.testing.assert_allclose(other, one.reindex(other.index), rtol=1e-4)
+
+
+def words(found):
+    return {coupling: str(verdict) for coupling, verdict in found.verdicts.items()}
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return load_file(neurogym_network.FILE)
+
+
+def test_a_network_of_another_library_comes_with_where_it_is_from():
+    file = neurogym_network.FILE
+    provenance = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
+    assert file.stat().st_size + file.with_suffix(".json").stat().st_size < 100_000
+    assert provenance["task"] == neurogym_network.TASK
+    assert provenance["seeds"] == {"training": neurogym_network.SEED, "evaluation": neurogym_network.EVALUATION_SEED}
+    assert provenance["versions"].keys() == {"neurogym", "numpy", "torch"}
+
+
+def test_a_network_of_another_library_is_diagnosed_in_five_lines(stored):
+    weights = {key: value for key, value in stored.items() if "." in key}
+    inputs, choice = stored["inputs"], stored["choice"].numpy()
+
+    def accuracy(outputs, _):
+        return (outputs[-1].argmax(axis=-1) == choice).mean()
+
+    found = ts.diagnose(weights, inputs, score=accuracy, draws=99, progress=False)
+    assert found.score > 0.85
+    assert words(found)["CR"] == "destructive, above chance" and words(found)["CC"].endswith("below chance")
+    assert found.removable == ""
+
+
+@pytest.mark.filterwarnings("ignore")  # Gymnasium has much to say about NeuroGym
+def test_a_network_of_another_library_does_the_task_as_that_library_draws_it(stored):
+    pytest.importorskip("neurogym", reason="NeuroGym is not installed, see pyproject.toml: peers")
+    inputs, actions = neurogym_network.sample(neurogym_network.TRIALS, neurogym_network.EVALUATION_SEED)
+    np.testing.assert_allclose(inputs, stored["inputs"], atol=1e-6)
+    np.testing.assert_array_equal(actions[-1], stored["choice"])
+    net = neurogym_network.Net(3, 3)
+    net.load_state_dict({key: value for key, value in stored.items() if "." in key})
+    inputs, actions = neurogym_network.sample(256, seed=2)
+    assert (net(inputs)[-1].argmax(dim=-1) == actions[-1]).double().mean() > 0.85
+    choice = actions[-1].numpy()
+    found = ts.diagnose(net, inputs, score=lambda y, _: (y[-1].argmax(-1) == choice).mean(), draws=99, progress=False)
+    assert words(found)["CR"] == "destructive, above chance" and found.removable == ""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_network_of_another_library_learns_as_it_did():
+    pytest.importorskip("neurogym", reason="NeuroGym is not installed, see pyproject.toml: peers")
+    _, loss = neurogym_network.train(steps=30)
+    assert loss < 0.9 * np.log(3)

@@ -17,6 +17,8 @@ KERNEL_ENVIRONMENT = {
 FIGURE_LIMIT = 200_000  # bytes
 NOTEBOOK_LIMIT = 1_000_000  # bytes
 
+EMBEDDED = re.compile(r"data:[\w/+-]+;base64,([\w/+=]+)")
+
 UNCLEAN = {
     "a warning": re.compile(r"\b[A-Z]\w*Warning\b"),
     "a progress bar": re.compile(r"\d%\||\d ?it/s|\r(?!\n)"),
@@ -61,8 +63,8 @@ def _faults(output: nbformat.NotebookNode, may_raise: bool) -> Iterator[str]:
     for mime, content in output.get("data", {}).items():
         if mime.startswith("application/vnd.jupyter.widget"):
             yield "a widget, which shows nothing without a kernel"
-        if mime.startswith("image/") and mime != "image/svg+xml":
-            size = len(base64.b64decode(content))
+        for picture in _pictures(mime, content):
+            size = len(base64.b64decode(picture))
             if size > FIGURE_LIMIT:
                 yield f"a figure of {size:,} bytes, more than {FIGURE_LIMIT:,}"
     for text in _texts(output):
@@ -71,10 +73,17 @@ def _faults(output: nbformat.NotebookNode, may_raise: bool) -> Iterator[str]:
                 yield f"{what}: {text[max(match.start() - 20, 0) : match.end() + 40].strip()!r}"
 
 
+def _pictures(mime: str, content) -> list[str]:
+    """An output's pictures in base64, those in HTML as well."""
+    if mime.startswith("image/") and mime != "image/svg+xml":
+        return [content]
+    return EMBEDDED.findall(content) if mime == "text/html" else []
+
+
 def _texts(output: nbformat.NotebookNode) -> Iterator[str]:
     """The output's texts as the reader sees them; encoded images are not text."""
     yield output.get("text", "")
     yield "\n".join(output.get("traceback", []))
     for mime, content in output.get("data", {}).items():
         if isinstance(content, str) and (not mime.startswith("image/") or mime == "image/svg+xml"):
-            yield re.sub(r"data:[\w/+-]+;base64,[\w/+=]+", "", content)
+            yield EMBEDDED.sub("", content)

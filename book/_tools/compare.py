@@ -25,6 +25,9 @@ NUMBER = re.compile(
 # A number in scientific notation that is smaller than this is a zero with its rounding error.
 FLOOR = Decimal("1e-12")
 
+# A picture that stands in the markup itself.
+EMBEDDED = re.compile(r"data:image/png;base64,([\w/+=]+)")
+
 # A pixel has moved if it differs by more than COLOUR of 255, in some channel, from all pixels at and next to
 # its place. So many have, of 24 points in 6 × 4 inches at 144 dpi, when
 #   all data change by 1e-5 or 1e-4 of their values: 0 (by 1e-3, which moves a point by two pixels: 42);
@@ -139,7 +142,7 @@ def allowed(stored: str, fresh: str) -> Decimal:
 
 
 def compare_markup(stored: str, fresh: str) -> list[str]:
-    """Compare HTML or SVG: the same tags in order, and texts and attributes by `compare_text`."""
+    """Compare HTML or SVG: the same tags in order, texts by `compare_text`, pictures by `compare_png`."""
     was, now = _Pieces.of(stored), _Pieces.of(fresh)
     for (place, old), (_, new) in zip(was, now, strict=False):
         if (old[0] == "<") != (new[0] == "<"):
@@ -149,8 +152,15 @@ def compare_markup(stored: str, fresh: str) -> list[str]:
     return [
         f"{place}, {difference}"
         for (place, old), (_, new) in zip(was, now, strict=True)
-        for difference in compare_text(old, new)
+        for difference in _piece_differences(old, new)
     ]
+
+
+def _piece_differences(stored: str, fresh: str) -> list[str]:
+    if differences := compare_text(EMBEDDED.sub("picture", stored), EMBEDDED.sub("picture", fresh)):
+        return differences
+    pictures = zip(EMBEDDED.findall(stored), EMBEDDED.findall(fresh), strict=True)
+    return [difference for was, now in pictures for difference in compare_png(was, now)]
 
 
 class _Pieces(HTMLParser):

@@ -2,7 +2,9 @@
 
 from tasksym import plotting
 from tasksym.ablation import ablation_profile, dose_response, evaluate, order_range
+from tasksym.diagnosis import Diagnosis, Verdict, diagnose
 from tasksym.dynamics import fixed_point, jacobians, trajectory_spectrum
+from tasksym.foreign import read_network, read_trials
 from tasksym.gradient import loss
 from tasksym.metrics import EFFECTS, effect, fvu, normalised_sensitivity
 from tasksym.networks import TanhRNN
@@ -37,6 +39,7 @@ __all__ = [
     "STARTS",
     "ContextIntegration",
     "Copy",
+    "Diagnosis",
     "FlipFlop",
     "OrderedSchur",
     "Recipe",
@@ -48,10 +51,12 @@ __all__ = [
     "StoreError",
     "TanhRNN",
     "Trials",
+    "Verdict",
     "ablation_profile",
     "between_share",
     "bootstrap_interval",
     "centroid_accuracy",
+    "diagnose",
     "dose_response",
     "effect",
     "evaluate",
@@ -66,6 +71,8 @@ __all__ = [
     "p_value",
     "permutation_test",
     "plotting",
+    "read_network",
+    "read_trials",
     "readout_confound",
     "reference",
     "refit_decoder",

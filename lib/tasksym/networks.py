@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 import torch
@@ -102,13 +103,8 @@ class TanhRNN:
         inputs = self.per_network(inputs)
         networks, steps, trials, _ = inputs.shape
         outputs = inputs.new_empty(networks, steps, trials, self.W_hy.shape[1])
-        rows = max(1, CHUNK_BYTES // (self.W_hh.shape[1] * self.W_hh.element_size()))
-        for trial in range(0, trials, rows):
-            some_trials = slice(trial, min(trial + rows, trials))
-            together = max(1, rows // (some_trials.stop - trial))
-            for network in range(0, networks, together):
-                some = slice(network, network + together)
-                self._outputs(some, inputs[some, :, some_trials], outputs[some, :, some_trials])
+        for some, some_trials in chunks(networks, trials, self.W_hh.shape[1] * self.W_hh.element_size()):
+            self._outputs(some, inputs[some, :, some_trials], outputs[some, :, some_trials])
         return outputs
 
     def per_network(self, inputs) -> Tensor:
@@ -137,6 +133,16 @@ class TanhRNN:
             if step > 0:
                 outputs[:, step - 1] = after[..., y]
             tanh_into(before[..., h], after[..., h])
+
+
+def chunks(networks: int, trials: int, state_bytes: int) -> Iterator[tuple[slice, slice]]:
+    """Networks and trials whose states take about `CHUNK_BYTES` together."""
+    rows = max(1, CHUNK_BYTES // state_bytes)
+    for trial in range(0, trials, rows):
+        some_trials = slice(trial, min(trial + rows, trials))
+        together = max(1, rows // (some_trials.stop - trial))
+        for network in range(0, networks, together):
+            yield slice(network, network + together), some_trials
 
 
 def step_matrix(W_xh: Tensor, W_hh: Tensor, W_hy: Tensor) -> tuple[Tensor, slice, slice, slice]:

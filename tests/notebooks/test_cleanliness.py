@@ -104,6 +104,12 @@ def shown(text, mime="text/plain"):
         (printed("trained on 2024-02-29"), "a time stamp"),
         (shown("{}", "application/vnd.jupyter.widget-view+json"), "a widget"),
         (shown(base64.b64encode(bytes(FIGURE_LIMIT + 1)).decode(), "image/png"), "a figure of 200,001"),
+        (
+            shown(
+                f"<img src='data:image/png;base64,{base64.b64encode(bytes(FIGURE_LIMIT + 1)).decode()}'>", "text/html"
+            ),
+            "a figure of 200,001",
+        ),
         (printed("x" * NOTEBOOK_LIMIT), "the notebook has 1,000,"),
     ],
 )

@@ -231,3 +231,14 @@ def test_a_patch_of_another_colour_differs():
     assert compare_png(encoded(image), encoded(patched)) == [
         "100 pixels moved or changed colour, around (104, 104); allowed are 25"
     ]
+
+
+def test_a_picture_in_markup_is_compared_as_a_picture():
+    def page(image, alt="two points", **options):
+        return f'<p>0.50<img alt="{alt}" src="data:image/png;base64,{encoded(image, **options)}"></p>'
+
+    page_now = page(draw(), compress_level=9)
+    assert compare_markup(page_now, page(draw(1e-5), compress_level=1)) == []
+    assert "pixels moved" in compare_markup(page_now, page(draw(move=0.05)))[0]
+    assert "no points" in compare_markup(page_now, page(draw(), alt="no points"))[0]
+    assert compare_markup(page_now, "<p>0.50<img alt='two points' src='points.png'></p>")
