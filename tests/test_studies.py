@@ -83,14 +83,13 @@ def test_coupling_map_has_a_row_for_every_network_and_part(block_maps):
         parts = rows.set_index("part")
         assert wanted <= {*parts.index} <= wanted | {"RR", "harmful"}
         sectors = parts.loc[parts.index.isin(ts.COUPLINGS)]
-        for column in ("count", "total", "curvature", "harmless", "negative"):
+        for column in ("count", "total", "curvature", "harmless", "helpful", "helpful_total"):
             assert sectors[column].sum() == pytest.approx(parts.loc["all", column], rel=1e-3)
     assert not networks
     sectors = block_maps[block_maps["part"].isin(["all", *ts.COUPLINGS])]
     assert sectors[["mass", "whole", "joint", "total", "half", "error_second"]].notna().all().all()
-    shares = block_maps.filter(like="cut_").stack()
-    assert shares.between(0, 1).all()
-    assert block_maps.filter(like="rank_").stack().between(-1, 1).all()
+    assert block_maps.filter(like="cut_").stack().dropna().between(0, 1).all()
+    assert block_maps.filter(like="rank_").stack().dropna().between(-1, 1).all()
 
 
 def test_coupling_map_leaves_cr_as_a_whole_where_it_was(block_maps):
@@ -144,9 +143,9 @@ def test_predictions_of_a_map_agree_with_autograd():
     np.testing.assert_allclose(-coupling_map.along(gradient, removals), slopes, rtol=1e-7)
     np.testing.assert_allclose(coupling_map.curvature(some, 0, removals, trials), curvature, rtol=1e-9)
     rng = np.random.default_rng(0)
-    passes = [coupling_map.noise_gradients(some, 0, trials, rng) for _ in range(40)]
+    passes = [coupling_map.noise_gradients(some, 0, trials, rng) for _ in range(20)]
     estimate = np.mean([(coupling_map.along(each, removals) ** 2).sum(axis=0) for each in passes], axis=0)
-    np.testing.assert_allclose(estimate, curvature, rtol=0.2)
+    np.testing.assert_allclose(estimate, curvature, rtol=0.3)
 
 
 def test_one_by_one_is_the_greedy_choice():

@@ -24,10 +24,12 @@ FEW = 10  # fewer block couplings have no rank correlation
 TOGETHER = 8  # tangents that are rolled out at a time
 COLUMNS = [
     "family", "seed", "order", "part",
-    "count", "mass", "whole", "joint", "total", "curvature", "half", "half_mass", "harmless", "negative",
+    "count", "mass", "whole", "joint", "total", "curvature", "worst", "half", "half_mass", "harmless",
+    "helpful", "helpful_total", "helpful_whole",
     "rank_mass", "rank_signed", "rank_gradient", "rank_curvature", "rank_second", "rank_noise",
     "error_first", "error_second",
     "cut_random", "cut_mass", "cut_gradient", "cut_curvature", "cut_effect", "cut_together",
+    "bend_mass", "bend_curvature", "bend_effect", "bend_together",
     "mass_together", "score_together",
 ]  # fmt: skip
 
@@ -65,7 +67,7 @@ def variance(trials: ts.Trials) -> float:
 def gradient(solutions: ts.Solutions, network: int, trials: ts.Trials) -> np.ndarray:
     """∂FVU/∂W_hh (n, n), by one backward pass."""
     whole = solutions.weights.variants(network, solutions.weights.W_hh[network][None])
-    slope = _by_recurrent(whole, trials.inputs[None], trials.targets[None], trials.mask)[0]
+    slope = by_recurrent(whole, trials.inputs[None], trials.targets[None], trials.mask)[0]
     return slope * trials.targets[trials.mask].size / variance(trials)
 
 
@@ -79,12 +81,13 @@ def noise_gradients(solutions: ts.Solutions, network: int, trials: ts.Trials, rn
     inputs = np.moveaxis(trials.inputs, 1, 0)[:, :, None]  # a network for every trial
     outputs = copies.outputs(inputs)
     signs = torch.from_numpy(rng.choice([-1.0, 1.0], size=tuple(outputs.shape)))
-    slopes = _by_recurrent(copies, inputs, outputs - signs, trials.mask)
+    slopes = by_recurrent(copies, inputs, outputs - signs, trials.mask)
     entries = trials.targets[trials.mask, 0].size
     return slopes * entries / 2 / np.sqrt(variance(trials))
 
 
-def _by_recurrent(networks: ts.TanhRNN, inputs, targets, mask) -> np.ndarray:
+def by_recurrent(networks: ts.TanhRNN, inputs, targets, mask) -> np.ndarray:
+    """Gradient of the mean squared error by W_hh, of every network (network, n, n)."""
     W_hh = networks.W_hh.clone().requires_grad_()
     loss = ts.loss(ts.TanhRNN(networks.W_xh, W_hh, networks.W_hy), inputs, targets, mask).sum()
     return torch.autograd.grad(loss, W_hh)[0].numpy()
@@ -185,13 +188,14 @@ def measure(family: str, seed: int, order: int = 0, parts=ts.COUPLINGS) -> pd.Da
     for part, chosen in groups.items():
         row = {"part": part} | summary(pairs[chosen])
         if part in ("all", *parts):
-            sum_of_all = removals[chosen].sum(axis=0, keepdims=True)
-            after, _ = ts.evaluate(solutions, 0, schur.W - sum_of_all, trials)
-            row["mass"] = np.linalg.norm(sum_of_all)
-            row["whole"] = after[0] - fvu[0]
-            row["joint"] = pairs["slope"][chosen].sum() + curvature(solutions, 0, sum_of_all, trials)[0]
+            everything = removals[chosen].sum(axis=0, keepdims=True)
+            helpful = removals[chosen & (pairs["effect"] < 0)].sum(axis=0, keepdims=True)
+            after, _ = ts.evaluate(solutions, 0, [schur.W - everything[0], schur.W - helpful[0]], trials)
+            row["mass"] = np.linalg.norm(everything)
+            row["whole"], row["helpful_whole"] = after - fvu[0]
+            row["joint"] = pairs["slope"][chosen].sum() + curvature(solutions, 0, everything, trials)[0]
             if chosen.sum() >= FEW:
-                row |= cuts(solutions, pairs[chosen], removals[chosen], probes[:, chosen], others, seed)
+                row |= cuts(solutions, pairs[chosen], removals[chosen], probes[:, chosen], (trials, others), seed)
         rows.append(row)
     return pd.DataFrame(rows).assign(family=family, seed=seed, order=order).reindex(columns=COLUMNS)
 
@@ -224,7 +228,9 @@ def summary(pairs: pd.DataFrame) -> dict[str, float]:
         "half": carry_half(effect.clip(lower=0)),
         "half_mass": carry_half(pairs["mass"] ** 2),
         "harmless": pairs["harmless"].sum(),
-        "negative": (effect < 0).sum(),
+        "worst": effect.max(),
+        "helpful": (effect < 0).sum(),
+        "helpful_total": effect.clip(upper=0).sum(),
         "error_first": (effect - slope).abs().sum() / size,
         "error_second": (effect - slope - pairs["curvature"]).abs().sum() / size,
     }
@@ -247,8 +253,12 @@ def carry_half(values) -> int:
     return int(np.searchsorted(np.cumsum(ordered), ordered.sum() / 2)) + 1
 
 
-def cuts(solutions, pairs, removals, probes, trials, seed) -> dict[str, float]:
-    """Share of the block couplings that can be cut, by each order of removal."""
+def cuts(solutions, pairs, removals, probes, halves, seed) -> dict[str, float]:
+    """What each order of removal cuts, as a share of the block couplings, and how it bends.
+
+    bend is the curvature of the first quarter together, over the sum of their curvatures: 1 if they do not interact.
+    """
+    trials, others = halves
     orders = {
         "random": np.random.default_rng(seed).permutation(len(pairs)),
         "mass": np.argsort(pairs["mass"].to_numpy()),
@@ -259,8 +269,11 @@ def cuts(solutions, pairs, removals, probes, trials, seed) -> dict[str, float]:
     }
     row = {}
     for name, order in orders.items():
-        most, cost = cut(solutions, 0, removals, order, trials)
+        most, cost = cut(solutions, 0, removals, order, others)
         row[f"cut_{name}"] = most / len(pairs)
+        quarter = order[: len(order) // 4]
+        both = curvature(solutions, 0, removals[quarter].sum(axis=0, keepdims=True), trials)[0]
+        row[f"bend_{name}"] = both / pairs["curvature"].to_numpy()[quarter].sum()
     mass = np.linalg.norm(removals[order[:most]].sum(axis=0)) / np.linalg.norm(removals.sum(axis=0))
     return row | {"mass_together": mass, "score_together": cost}
 
