@@ -2,6 +2,9 @@
 
 from tasksym import plotting
 from tasksym.ablation import ablation_profile, dose_response, evaluate, order_range
+from tasksym.attention import AttentionStack, BilinearAttention
+from tasksym.baselines import behavioural_cosine, linear_cka, matrix_cosine
+from tasksym.bilinear import Bilinear, BilinearStack
 from tasksym.diagnosis import Diagnosis, Verdict, diagnose
 from tasksym.dynamics import fixed_point, jacobians, trajectory_spectrum
 from tasksym.foreign import read_network, read_trials
@@ -23,6 +26,16 @@ from tasksym.statistics import (
 )
 from tasksym.store import Store, StoreError
 from tasksym.tasks import ContextIntegration, Copy, FlipFlop, SineGeneration
+from tasksym.tensors import (
+    Measure,
+    difference,
+    distance,
+    gram,
+    moment_matrix,
+    monte_carlo,
+    similarity,
+    slices,
+)
 from tasksym.training import Solutions, solve, starting_networks
 from tasksym.trials import Trials
 
@@ -37,10 +50,15 @@ __all__ = [
     "REPAIRS",
     "SETS",
     "STARTS",
+    "AttentionStack",
+    "Bilinear",
+    "BilinearAttention",
+    "BilinearStack",
     "ContextIntegration",
     "Copy",
     "Diagnosis",
     "FlipFlop",
+    "Measure",
     "OrderedSchur",
     "Recipe",
     "Sectors",
@@ -53,17 +71,25 @@ __all__ = [
     "Trials",
     "Verdict",
     "ablation_profile",
+    "behavioural_cosine",
     "between_share",
     "bootstrap_interval",
     "centroid_accuracy",
     "diagnose",
+    "difference",
+    "distance",
     "dose_response",
     "effect",
     "evaluate",
     "fixed_point",
     "fvu",
+    "gram",
     "jacobians",
+    "linear_cka",
     "loss",
+    "matrix_cosine",
+    "moment_matrix",
+    "monte_carlo",
     "normalised_sensitivity",
     "null_distribution",
     "order_range",
@@ -79,7 +105,9 @@ __all__ = [
     "refit_encoder",
     "repairs",
     "separation_test",
+    "similarity",
     "size_matched",
+    "slices",
     "solve",
     "starting_networks",
     "trajectory_spectrum",
