@@ -7,6 +7,7 @@ The output of a layer is a quadratic form of its input, so that two networks can
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -201,7 +202,7 @@ class BilinearStack(nn.Module):
         return cls(
             (
                 Bilinear.random(before, hidden, after, rng=rng, lift=lift, dtype=dtype)
-                for before, after in zip(widths[:-1], widths[1:], strict=True)
+                for before, after in pairwise(widths)
             ),
             residual=residual,
         )
@@ -228,7 +229,7 @@ class BilinearStack(nn.Module):
 def check_stack(name: str, layers) -> list[Bilinear]:
     """`layers` as a list of Bilinear, each of which takes what the one before it gives."""
     layers = check_modules(name, layers, Bilinear)
-    for place, (before, after) in enumerate(zip(layers[:-1], layers[1:], strict=True)):
+    for place, (before, after) in enumerate(pairwise(layers)):
         if before.outputs != after.inputs:
             raise ValueError(
                 f"{name}[{place + 1}] takes {after.inputs} inputs, but {name}[{place}] gives {before.outputs}"

@@ -161,8 +161,8 @@ def distance(A, B, metric: str = "gauss", outputs=None, second_moment=None, meth
 def difference(A, B) -> list[Bilinear]:
     """A − B as a stack, in float64.
 
-    Its states are those of A beside what those of B lack, and its weights the differences of weights: what A and B have
-    in common is not computed twice and subtracted, but never there. (D = [D_A, −D_B] with the units of both stacked
+    Its states are those of A and, beside them, those of A less those of B; its weights hold the differences of weights.
+    So what A and B have in common is never computed twice and then subtracted. (D = [D_A, −D_B] over the units of both
     is the same function.)
 
     Parameters
@@ -261,11 +261,8 @@ def _grams(A, B, metric: str, method: str, norms: bool = True) -> dict[_recursio
         A = _exact.units(A)
         return {(0, 0): _exact.gram(A, A, metric)}
     units = _exact.units(A), _exact.units(B)
-    return {
-        (i, j): _exact.gram(units[i], units[j], metric)
-        for i, j in [(0, 0), (0, 1), (1, 1)]
-        if norms or (i, j) == (0, 1)
-    }
+    pairs = [(0, 0), (0, 1), (1, 1)] if norms else [(0, 1)]
+    return {(i, j): _exact.gram(units[i], units[j], metric) for i, j in pairs}
 
 
 def _three(A, B, metric: str, method: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
