@@ -3,6 +3,7 @@
 from tasksym import plotting
 from tasksym.ablation import ablation_profile, dose_response, evaluate, order_range
 from tasksym.attention import AttentionStack, BilinearAttention
+from tasksym.attention_tensors import attention_gram, attention_similarity
 from tasksym.baselines import behavioural_cosine, linear_cka, matrix_cosine
 from tasksym.bilinear import Bilinear, BilinearStack
 from tasksym.diagnosis import Diagnosis, Verdict, diagnose
@@ -71,6 +72,8 @@ __all__ = [
     "Trials",
     "Verdict",
     "ablation_profile",
+    "attention_gram",
+    "attention_similarity",
     "behavioural_cosine",
     "between_share",
     "bootstrap_interval",

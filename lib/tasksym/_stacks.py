@@ -32,9 +32,9 @@ def prepared(A, B, metric, second_moment, method, outputs=None, *, same_outputs=
         )
     if method == "auto":
         method = "exact" if depth <= EXACT_DEPTH else "closure"
-    chosen = _chosen(outputs, len(stacks[0][-1][0]))
+    some = chosen(outputs, len(stacks[0][-1][0]))
     root = _root(second_moment, stacks[0][0][1].shape[1], metric)
-    prepared = [_whitened(stack, chosen, root) for stack in stacks]
+    prepared = [_whitened(stack, some, root) for stack in stacks]
     return prepared[0], prepared[0] if A is B else prepared[1], metric, method
 
 
@@ -69,19 +69,36 @@ def _arrays(name: str, network) -> list[Layer]:
     return stack
 
 
-def _chosen(outputs, there: int) -> list[int] | slice:
+def chosen(outputs, there: int) -> list[int] | slice:
+    """What selects the outputs that are asked for, or all of them."""
     if outputs is None:
         return slice(None)
     outputs = list(outputs) if isinstance(outputs, Iterable) else [outputs]
-    chosen = [_checks.count("outputs", int(each) if isinstance(each, np.integer) else each, 0) for each in outputs]
+    chosen = [_checks.count("outputs", each, minimum=0) for each in outputs]
     if not chosen or max(chosen) >= there:
         raise ValueError(f"outputs must name some of {there} outputs, 0 to {there - 1}; got {outputs}")
     return chosen
 
 
-def _whitened(stack: list[Layer], chosen, root) -> list[Layer]:
+def semidefinite_root(second_moment, size: int, meaning: str) -> np.ndarray:
+    """M with S = M Mᵀ for a second moment S, which is checked."""
+    S = _checks.real_array("second_moment", second_moment).astype(np.float64)
+    if S.shape != (size, size):
+        raise ValueError(f"second_moment must be {meaning}, of shape {(size, size)}; got {S.shape}")
+    small = TOLERANCE * np.abs(S).max()
+    if np.abs(S - S.T).max() > small:
+        raise ValueError("second_moment must be symmetric; average it with its transpose")
+    values, vectors = np.linalg.eigh((S + S.T) / 2)
+    if values[0] < -small:
+        raise ValueError(
+            f"second_moment must be positive semi-definite, as {meaning} is, but has the eigenvalue {values[0]:.3g}"
+        )
+    return vectors * np.sqrt(np.clip(values, 0, None))
+
+
+def _whitened(stack: list[Layer], some, root) -> list[Layer]:
     *inner, (D, L, R) = stack
-    stack = [*map(lifted, inner), (D[chosen], L, R)]
+    stack = [*map(lifted, inner), (D[some], L, R)]
     if root is not None:
         D, L, R = stack[0]
         stack[0] = D, L @ root, R @ root
@@ -89,30 +106,15 @@ def _whitened(stack: list[Layer], chosen, root) -> list[Layer]:
 
 
 def _root(second_moment, size: int, metric: str) -> np.ndarray | None:
-    """M with S = M Mᵀ, so that x̃ = M z̃ with E[z̃ z̃ᵀ] = I; under "gauss" the first entry of z̃ is the constant, too."""
+    """M with x̃ = M z̃ and E[z̃ z̃ᵀ] = I; under "gauss" z̃ = (1, z), too."""
     if second_moment is None:
         return None
-    S = _checks.real_array("second_moment", second_moment).astype(np.float64)
-    if S.shape != (size, size):
-        raise ValueError(f"second_moment must be E[x̃x̃ᵀ] of x̃ = (1, x), of shape {(size, size)}; got {S.shape}")
-    scale = np.abs(S).max()
-    if np.abs(S - S.T).max() > TOLERANCE * scale:
-        raise ValueError("second_moment must be symmetric; average it with its transpose")
+    root = semidefinite_root(second_moment, size, "E[x̃ x̃ᵀ] of x̃ = (1, x)")
     if metric != "gauss":
-        return _square_root(S, scale)
-    if abs(S[0, 0] - 1) > TOLERANCE:
-        raise ValueError(f"second_moment must have 1 in its corner, E[1 · 1], under 'gauss'; got {S[0, 0]:g}")
-    root = np.zeros_like(S)
-    root[:, 0] = S[:, 0] / S[0, 0]
-    root[1:, 1:] = _square_root(S[1:, 1:] - np.outer(S[1:, 0], S[1:, 0]), scale)
+        return root
+    if abs((corner := root[0] @ root[0]) - 1) > TOLERANCE:
+        raise ValueError(f"second_moment must have 1 in its corner, E[1 · 1], under 'gauss'; got {corner:.6g}")
+    away = root[0] - np.eye(size)[0]
+    if away.any():  # a reflection takes the first row, a unit vector, to that of the identity
+        root = root - np.outer(root @ away, away) * (2 / (away @ away))
     return root
-
-
-def _square_root(S: np.ndarray, scale: float) -> np.ndarray:
-    values, vectors = np.linalg.eigh((S + S.T) / 2)
-    if values[0] < -TOLERANCE * scale:
-        raise ValueError(
-            f"second_moment must be positive semi-definite, less the mean's part under 'gauss': {values[0]:.3g} is an "
-            "eigenvalue; no distribution has it"
-        )
-    return vectors * np.sqrt(np.clip(values, 0, None))

@@ -103,7 +103,7 @@ def similarity(A, B, metric: str = "gauss", outputs=None, second_moment=None, me
     for name, norm in (("A", aa), ("B", bb)):
         if not norm > 0:
             raise ValueError(f"{name} is zero on these outputs, so that it has no direction to compare")
-    return Measure(_cosine(aa, ab, bb), metric, method)
+    return Measure(cosine(aa, ab, bb), metric, method)
 
 
 def slices(A, B, metric: str = "gauss", second_moment=None, method: str = "auto") -> tuple[Measure, ...]:
@@ -127,7 +127,7 @@ def slices(A, B, metric: str = "gauss", second_moment=None, method: str = "auto"
     A, B, metric, method = prepared(A, B, metric, second_moment, method, same_outputs=True)
     diagonals = (np.diag(product).tolist() for product in _three(A, B, metric, method))
     return tuple(
-        Measure(_cosine(aa, ab, bb) if aa > 0 and bb > 0 else np.nan, metric, method)
+        Measure(cosine(aa, ab, bb) if aa > 0 and bb > 0 else np.nan, metric, method)
         for aa, ab, bb in zip(*diagonals, strict=True)
     )
 
@@ -161,9 +161,9 @@ def distance(A, B, metric: str = "gauss", outputs=None, second_moment=None, meth
 def difference(A, B) -> list[Bilinear]:
     """A − B as a stack, in float64.
 
-    Its states are those of A and, beside them, those of A less those of B; its weights hold the differences of weights.
-    So what A and B have in common is never computed twice and then subtracted. (D = [D_A, −D_B] over the units of both
-    is the same function.)
+    Its states are those of A and, beside them, those of A less those of B; its weights hold differences of weights. So
+    what A and B have in common is never computed twice and then subtracted. (D = [D_A, −D_B] over the units of both is
+    the same function.)
 
     Parameters
     ----------
@@ -225,9 +225,9 @@ def monte_carlo(A, B, samples: int = 100_000, rng=0, outputs=None, second_moment
         a, b = (_run(stack, z) for stack in (A, B))
         products[:, some] = (a * a).sum(axis=1), (a * b).sum(axis=1), (b * b).sum(axis=1)
     aa, ab, bb = products.mean(axis=1)
-    cosine = _cosine(aa, ab, bb)
-    spread = products[1] / (np.sqrt(aa) * np.sqrt(bb)) - cosine / 2 * (products[0] / aa + products[2] / bb)
-    return Measure(cosine, metric, "Monte Carlo", float(spread.std() / np.sqrt(samples)))
+    estimate = cosine(aa, ab, bb)
+    spread = products[1] / (np.sqrt(aa) * np.sqrt(bb)) - estimate / 2 * (products[0] / aa + products[2] / bb)
+    return Measure(estimate, metric, "Monte Carlo", float(spread.std() / np.sqrt(samples)))
 
 
 def moment_matrix(mean, covariance) -> np.ndarray:
@@ -278,7 +278,7 @@ def _finite(product: np.ndarray) -> np.ndarray:
     return product
 
 
-def _cosine(aa: float, ab: float, bb: float) -> float:
+def cosine(aa: float, ab: float, bb: float) -> float:
     return float(ab / (np.sqrt(aa) * np.sqrt(bb)))  # √(aa · bb) would overflow long before
 
 
