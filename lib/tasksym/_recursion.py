@@ -56,7 +56,8 @@ def _kernel(a: Layer, b: Layer, S: np.ndarray | None, metric: str, mean_a, mean_
     straight = (LS @ other_L.T) * (RS @ other_R.T)
     if metric == "raw":
         return straight
-    crossed = (LS @ other_R.T) * (RS @ other_L.T)
+    crossed = LS @ other_R.T
+    crossed = crossed * (crossed.T if a is b else RS @ other_L.T)
     if metric == "sym":
         return (straight + crossed) / 2
     # Isserlis: three pairings of the four factors, less what the means are counted twice too often.

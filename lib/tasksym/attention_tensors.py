@@ -142,7 +142,7 @@ def _exact(a: _Layer, b: _Layer, state: np.ndarray) -> np.ndarray:
 
 
 def _overlap(a: _Layer, b: _Layer, x: int, y: int, state: np.ndarray) -> np.ndarray:
-    """Inner products of the rows of factor x of a and of factor y of b (position, head of a, head of b, size, size)."""
+    """Inner products of the rows of a's factor x and b's factor y (position, head of a, head of b, size, size)."""
     left = a.factors[x] @ state[:, None]
     return left[:, :, None] @ b.factors[y][:, None].mT
 
@@ -195,11 +195,11 @@ def _prepared(A, B, positions, second_moment, method, outputs=None) -> tuple[_Ne
 
 
 def _stack(name: str, network) -> AttentionStack:
+    if isinstance(network, BilinearAttention):
+        network = [network]
     if isinstance(network, AttentionStack):
         return network
-    return AttentionStack(
-        [network] if isinstance(network, BilinearAttention) else check_modules(name, network, BilinearAttention)
-    )
+    return AttentionStack(check_modules(name, network, BilinearAttention))
 
 
 def _network(name: str, stack: AttentionStack, positions: int, second_moment, outputs) -> _Network:

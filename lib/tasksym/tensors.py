@@ -100,9 +100,6 @@ def similarity(A, B, metric: str = "gauss", outputs=None, second_moment=None, me
     """
     A, B, metric, method = prepared(A, B, metric, second_moment, method, outputs, same_outputs=True)
     aa, ab, bb = (np.trace(product) for product in _three(A, B, metric, method))
-    for name, norm in (("A", aa), ("B", bb)):
-        if not norm > 0:
-            raise ValueError(f"{name} is zero on these outputs, so that it has no direction to compare")
     return Measure(cosine(aa, ab, bb), metric, method)
 
 
@@ -279,6 +276,9 @@ def _finite(product: np.ndarray) -> np.ndarray:
 
 
 def cosine(aa: float, ab: float, bb: float) -> float:
+    for name, norm in (("A", aa), ("B", bb)):
+        if not norm > 0:
+            raise ValueError(f"{name} is zero on these outputs, so that it has no direction to compare")
     return float(ab / (np.sqrt(aa) * np.sqrt(bb)))  # √(aa · bb) would overflow long before
 
 
