@@ -21,6 +21,9 @@ ONES = torch.ones(1, 2, 2)
 INPUTS, MASK = np.ones((1, 4, 3, 1)), np.ones(4, dtype=bool)
 
 
+LAYER, ATTENTION, WIDE = ts.Bilinear.random(2, 4, 2), ts.BilinearAttention.random(4, 1, 2), np.eye(2, 3)
+
+
 def with_entry(value):
     matrix = np.eye(4)
     matrix[2, 1] = value
@@ -29,6 +32,13 @@ def with_entry(value):
 
 def networks(**matrices):
     return ts.TanhRNN(**({"W_xh": torch.ones(1, 2, 1), "W_hh": ONES, "W_hy": torch.ones(1, 1, 2)} | matrices))
+
+
+def spoilt(module):
+    """What training that diverges leaves behind."""
+    for parameter in module.parameters():
+        parameter.data.fill_(torch.nan)
+    return module
 
 
 # what is wrong: (the call, what the message must say)
@@ -67,6 +77,62 @@ CALLS = {
     "no bits": (lambda: ts.FlipFlop(bits=0), r"bits must be at least 1, got 0"),
     "outputs of other trials": (lambda: TASK.score(np.ones((4, 2, 1)), TRIALS), r"outputs must end in .* \(4, 3, 1\), got shape \(4, 2, 1\)"),
     "NaN outputs": (lambda: ts.fvu(np.full((4, 3, 1), np.nan), TRIALS), r"outputs must be finite, but outputs\[0, 0, 0\] is nan \(12"),
+    "layer of other shapes": (lambda: ts.Bilinear(np.eye(2), np.ones((3, 4)), np.ones((3, 4))), r"D must be \(out, hidden\) and L and R \(hidden, 1 \+ in\), got \(2, 2\), \(3, 4\) and \(3, 4\)"),
+    "layer without inputs": (lambda: ts.Bilinear(np.eye(2), np.ones((2, 1)), np.ones((2, 1))), r"L and R \(hidden, 1 \+ in\), got .* \(2, 1\)"),
+    "layer of vectors": (lambda: ts.Bilinear(np.ones(2), W, W), r"D must be a non-empty matrix, got shape \(2,\)"),
+    "NaN in a layer": (lambda: ts.Bilinear(W * np.nan, W, W), r"D must be finite, but D\[0, 0\] is nan"),
+    "inputs of another layer": (lambda: LAYER(np.ones((5, 3))), r"inputs must have shape \(..., 2\), got \(5, 3\)"),
+    "no hidden units": (lambda: ts.Bilinear.random(2, 0, 2), r"hidden must be at least 1, got 0"),
+    "residual that is not square": (lambda: ts.BilinearStack([ts.Bilinear.random(2, 4, 3)], residual=True), r"residual connection needs as many outputs as inputs, got 3 and 2"),
+    "residuals of other layers": (lambda: ts.BilinearStack([LAYER], residual=[True, False]), r"one bool, or one for each of 1 layers; got 2"),
+    "layers that do not fit": (lambda: ts.gram([LAYER, ts.Bilinear.random(3, 4, 2)], LAYER), r"A\[1\] takes 3 inputs, but A\[0\] gives 2"),
+    "embedding that does not fit": (lambda: ts.BilinearStack([LAYER], embedding=np.ones((3, 4))), r"embedding must have 2 rows, the inputs of the layer; got \(3, 4\)"),
+    "head that does not fit": (lambda: ts.BilinearStack([LAYER], head=np.ones((3, 4))), r"head must have 2 columns, the outputs of the layer; got \(3, 4\)"),
+    "stack of nothing": (lambda: ts.similarity([], LAYER), r"A must hold at least one layer"),
+    "stack of matrices": (lambda: ts.similarity(LAYER, [W]), r"B\[0\] must be a Bilinear layer, got ndarray"),
+    "number for a network": (lambda: ts.similarity(LAYER, 3), r"B must be a list of Bilinear layers, got int"),
+    "networks of other depth": (lambda: ts.similarity(LAYER, [LAYER, LAYER]), r"equally deep, got 1 and 2 layers; append Bilinear.identity"),
+    "networks of other inputs": (lambda: ts.gram(LAYER, ts.Bilinear.random(3, 4, 2)), r"A and B must take the same inputs, got 2 and 3 of them"),
+    "networks of other outputs": (lambda: ts.distance(LAYER, ts.Bilinear.random(2, 4, 3)), r"A and B must have the same outputs, got 2 and 3 of them"),
+    "weights that became NaN": (lambda: ts.similarity(LAYER, spoilt(ts.Bilinear.random(2, 4, 2))), r"B\[0\].D must be finite, but B\[0\].D\[0, 0\] is nan"),
+    "unknown metric": (lambda: ts.gram(LAYER, LAYER, "cosine"), r"metric must be one of 'gauss', 'sym', 'raw', got 'cosine'"),
+    "unknown method": (lambda: ts.gram(LAYER, LAYER, method="monte carlo"), r"method must be one of 'auto', 'exact', 'closure', got 'monte carlo'"),
+    "exact at depth three": (lambda: ts.similarity([LAYER] * 3, [LAYER] * 3, method="exact"), r"at most 2 layers, got 3; use 'closure', or monte_carlo"),
+    "second moment without the 1": (lambda: ts.gram(LAYER, LAYER, second_moment=np.eye(2)), r"second_moment must be E\[x̃ x̃ᵀ\] of x̃ = \(1, x\), of shape \(3, 3\); got \(2, 2\)"),
+    "second moment that is none": (lambda: ts.gram(LAYER, LAYER, second_moment=np.diag([1, 1, -0.5])), r"positive semi-definite, .* has the eigenvalue -0.5"),
+    "second moment below the mean's": (lambda: ts.gram(LAYER, LAYER, second_moment=[[1, 2, 0], [2, 1, 0], [0, 0, 1]]), r"positive semi-definite, .* has the eigenvalue -1"),
+    "second moment of another constant": (lambda: ts.gram(LAYER, LAYER, second_moment=2 * np.eye(3)), r"must have 1 in its corner, .* under 'gauss'; got 2"),
+    "second moment on one side": (lambda: ts.gram(LAYER, LAYER, second_moment=np.triu(np.ones((3, 3)))), r"second_moment must be symmetric"),
+    "NaN in the second moment": (lambda: ts.gram(LAYER, LAYER, second_moment=np.eye(3) * np.nan), r"second_moment must be finite"),
+    "output that is not there": (lambda: ts.similarity(LAYER, LAYER, outputs=[0, 2]), r"outputs must name some of 2 outputs, 0 to 1; got \[0, 2\]"),
+    "no outputs": (lambda: ts.similarity(LAYER, LAYER, outputs=[]), r"outputs must name some of 2 outputs"),
+    "output by name": (lambda: ts.distance(LAYER, LAYER, outputs="9"), r"outputs must be a whole number, got '9'"),
+    "similarity with zero": (lambda: ts.similarity(LAYER, LAYER.then(np.zeros((2, 2)))), r"B is zero on these outputs"),
+    "distance from zero": (lambda: ts.distance(LAYER.then(np.zeros((2, 2))), LAYER), r"A is zero on these outputs"),
+    "weights beyond float64": (lambda: ts.similarity(LAYER, ts.Bilinear(1e200 * W, W @ WIDE, WIDE)), r"exceed float64, .* scale the weights down"),
+    "samples beyond float64": (lambda: ts.monte_carlo(LAYER, ts.Bilinear(1e200 * W, W @ WIDE, WIDE), 9), r"exceed float64"),
+    "attention beyond float64": (lambda: ts.attention_gram(ATTENTION, ATTENTION, 3, np.eye(4) * 1e80), r"exceed float64"),
+    "one sample": (lambda: ts.monte_carlo(LAYER, LAYER, samples=1), r"samples must be at least 2, got 1"),
+    "mean of another length": (lambda: ts.moment_matrix([0, 0], np.eye(3)), r"mean must be \(in,\) and covariance \(in, in\), got \(2,\) and \(3, 3\)"),
+    "attention of other shapes": (lambda: ts.BilinearAttention(np.ones((2, 1, 2, 4)), np.ones((2, 1, 2, 4)), np.ones((1, 2, 4)), np.ones((1, 2, 4))), r"O \(head, width, size\), got .* and \(1, 2, 4\)"),
+    "rotations of an odd size": (lambda: ts.BilinearAttention.random(4, 1, 3), r"size must be even, got 3; or set rotary=False"),
+    "attention of other widths": (lambda: ts.AttentionStack([ATTENTION, ts.BilinearAttention.random(6, 1, 2)]), r"layers must share one width, got \[4, 6\]"),
+    "embedding of another width": (lambda: ts.AttentionStack([ATTENTION], embedding=np.ones((3, 5))), r"embedding must have 4 rows, the width; got \(3, 5\)"),
+    "head of another width": (lambda: ts.AttentionStack([ATTENTION], head=np.ones((5, 3))), r"head must have 4 columns, the width; got \(5, 3\)"),
+    "bilinear layer for attention": (lambda: ts.attention_similarity(ATTENTION, [LAYER], 3), r"B\[0\] must be a BilinearAttention layer, got Bilinear"),
+    "attention of other depth": (lambda: ts.attention_gram(ATTENTION, [ATTENTION, ATTENTION], 3), r"equally deep, got 1 and 2 layers"),
+    "attention of other inputs": (lambda: ts.attention_gram(ATTENTION, ts.BilinearAttention.random(6, 1, 2), 3), r"A and B must take the same inputs, got 4 and 6 of them"),
+    "attention of other outputs": (lambda: ts.attention_similarity(ATTENTION, ts.AttentionStack([ATTENTION], head=np.ones((3, 4))), 3), r"the same outputs, got 4 and 3 of them"),
+    "attention exact at depth two": (lambda: ts.attention_gram([ATTENTION] * 2, [ATTENTION] * 2, 3, method="exact"), r"knows one layer of attention, got 2; use 'closure'"),
+    "attention by an unknown method": (lambda: ts.attention_gram(ATTENTION, ATTENTION, 3, method="sym"), r"method must be one of .* got 'sym'"),
+    "no positions": (lambda: ts.attention_gram(ATTENTION, ATTENTION, 0), r"positions must be at least 1, got 0"),
+    "lifted second moment of attention": (lambda: ts.attention_gram(ATTENTION, ATTENTION, 3, np.eye(5)), r"E\[x xᵀ\] of .*, of shape \(4, 4\); got \(5, 5\)"),
+    "attention that became NaN": (lambda: ts.attention_gram(ATTENTION, spoilt(ts.BilinearAttention.random(4, 1, 2)), 3), r"B.layers.0.Q must be finite"),
+    "activations of other samples": (lambda: ts.linear_cka(np.ones((3, 2)), np.ones((4, 2))), r"of the same samples; got \(3, 2\) and \(4, 2\)"),
+    "activations without change": (lambda: ts.linear_cka(np.ones((3, 2)), np.eye(3)), r"X is the same in all samples"),
+    "parameters of other shapes": (lambda: ts.matrix_cosine(LAYER, ts.Bilinear.random(2, 5, 2)), r"A and B must have parameters of the same shapes"),
+    "behaviour of other shapes": (lambda: ts.behavioural_cosine(LAYER, ts.Bilinear.random(2, 4, 3), np.ones((5, 2))), r"outputs of one shape, got \(5, 2\) and \(5, 3\)"),
+    "behaviour without outputs": (lambda: ts.behavioural_cosine(LAYER, LAYER.then(np.zeros((2, 2))), np.ones((5, 2))), r"cosine with a vector of zeros is undefined"),
     "inputs without trials": (lambda: ts.Trials(np.ones((4, 1)), np.ones((4, 3, 1)), np.ones(4, bool)), r"inputs must have the axes \(time, trial, channel\)"),
     "mask of numbers": (lambda: ts.Trials(np.ones((4, 3, 1)), np.ones((4, 3, 1)), np.ones(4)), r"mask must be boolean"),
     "empty mask": (lambda: ts.Trials(np.ones((4, 3, 1)), np.ones((4, 3, 1)), np.zeros(4, bool)), r"mask must select at least one step"),

@@ -16,7 +16,7 @@ from tasksym import _checks
 from tasksym._stacks import METHODS, chosen, semidefinite_root
 from tasksym.attention import AttentionStack, BilinearAttention, rotations
 from tasksym.bilinear import check_modules
-from tasksym.tensors import Measure, cosine
+from tasksym.tensors import Measure, cosine, finite
 
 EXACT_DEPTH = 1
 VALUE = 4  # slots in order: q₁, q₂, k₁, k₂, v
@@ -108,6 +108,7 @@ class _Network:
     head: np.ndarray  # (out, width)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _gram(A: _Network, B: _Network, method: str) -> np.ndarray:
     positions = A.layers[0].factors.shape[1]
     state = np.broadcast_to(A.embedding @ B.embedding.T, (positions, len(A.embedding), len(B.embedding)))
@@ -115,10 +116,7 @@ def _gram(A: _Network, B: _Network, method: str) -> np.ndarray:
     for a, b in zip(A.layers, B.layers, strict=True):
         products = np.einsum("hoc,thgcd,gpd->top", a.O, added(a, b, state), b.O, optimize=True)
         state = products + state if a.residual and b.residual else products
-    state = A.head @ state @ B.head.T
-    if not np.isfinite(state).all():
-        raise ValueError("inner products exceed float64; scale the weights down")
-    return state
+    return finite(A.head @ state @ B.head.T)
 
 
 def _closure(a: _Layer, b: _Layer, state: np.ndarray) -> np.ndarray:
@@ -204,7 +202,7 @@ def _stack(name: str, network) -> AttentionStack:
 
 def _network(name: str, stack: AttentionStack, positions: int, second_moment, outputs) -> _Network:
     for parameter, values in stack.named_parameters():
-        _checks.finite(f"{name}.{parameter}", values)
+        _checks.finite(f"{name}.{parameter}", values.detach())
     width = np.eye(stack.layers[0].width)
     embedding, head = (width if W is None else _array(W) for W in (stack.embedding, stack.head))
     if second_moment is not None:

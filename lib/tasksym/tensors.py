@@ -75,7 +75,7 @@ def gram(A, B, metric: str = "gauss", second_moment=None, method: str = "auto") 
         unknown, or exactness is asked for beyond two layers.
     """
     A, B, metric, method = prepared(A, B, metric, second_moment, method)
-    return _finite(_grams(A, B, metric, method, norms=False)[(0, 0) if A is B else (0, 1)])
+    return finite(_grams(A, B, metric, method, norms=False)[(0, 0) if A is B else (0, 1)])
 
 
 def similarity(A, B, metric: str = "gauss", outputs=None, second_moment=None, method: str = "auto") -> Measure:
@@ -149,7 +149,7 @@ def distance(A, B, metric: str = "gauss", outputs=None, second_moment=None, meth
     both = difference(A, B)
     both, _, metric, method = prepared(both, both, metric, second_moment, method, outputs)
     A, _, _, _ = prepared(A, A, metric, second_moment, method, outputs)
-    squares = [np.trace(_finite(_grams(each, each, metric, method)[0, 0])) for each in (both, A)]
+    squares = [np.trace(finite(_grams(each, each, metric, method)[0, 0])) for each in (both, A)]
     if not squares[1] > 0:
         raise ValueError("A is zero on these outputs, so that no distance is relative to it")
     return Measure(np.sqrt(max(squares[0], 0.0)) / np.sqrt(squares[1]), metric, method)
@@ -220,8 +220,8 @@ def monte_carlo(A, B, samples: int = 100_000, rng=0, outputs=None, second_moment
         z = rng.normal(size=(some.stop - start, A[0][1].shape[1]))
         z[:, 0] = 1.0
         a, b = (_run(stack, z) for stack in (A, B))
-        products[:, some] = (a * a).sum(axis=1), (a * b).sum(axis=1), (b * b).sum(axis=1)
-    aa, ab, bb = products.mean(axis=1)
+        products[:, some] = [np.einsum("no,no->n", *pair) for pair in ((a, a), (a, b), (b, b))]
+    aa, ab, bb = finite(products.mean(axis=1))
     estimate = cosine(aa, ab, bb)
     spread = products[1] / (np.sqrt(aa) * np.sqrt(bb)) - estimate / 2 * (products[0] / aa + products[2] / bb)
     return Measure(estimate, metric, "Monte Carlo", float(spread.std() / np.sqrt(samples)))
@@ -251,6 +251,7 @@ def moment_matrix(mean, covariance) -> np.ndarray:
     return moment
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _grams(A, B, metric: str, method: str, norms: bool = True) -> dict[_recursion.Pair, np.ndarray]:
     if method == "closure" or metric == "raw" or len(A) < EXACT_DEPTH:
         return _recursion.grams(A, B, metric, norms)
@@ -265,11 +266,11 @@ def _grams(A, B, metric: str, method: str, norms: bool = True) -> dict[_recursio
 def _three(A, B, metric: str, method: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Gram matrices of A with A, A with B and B with B."""
     products = _grams(A, B, metric, method)
-    aa = _finite(products[0, 0])
-    return (aa, aa, aa) if A is B else (aa, _finite(products[0, 1]), _finite(products[1, 1]))
+    aa = finite(products[0, 0])
+    return (aa, aa, aa) if A is B else (aa, finite(products[0, 1]), finite(products[1, 1]))
 
 
-def _finite(product: np.ndarray) -> np.ndarray:
+def finite(product: np.ndarray) -> np.ndarray:
     if not np.isfinite(product).all():
         raise ValueError("inner products exceed float64, since each layer squares their size; scale the weights down")
     return product
@@ -282,6 +283,7 @@ def cosine(aa: float, ab: float, bb: float) -> float:
     return float(ab / (np.sqrt(aa) * np.sqrt(bb)))  # √(aa · bb) would overflow long before
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _run(stack: list[_recursion.Layer], h: np.ndarray) -> np.ndarray:
     for D, L, R in stack:
         h = ((h @ L.T) * (h @ R.T)) @ D.T
