@@ -1,14 +1,26 @@
 """Which parts of a trained recurrent network can be cut without anyone noticing?"""
 
 from tasksym import plotting
+from tasksym._damped import Lift
 from tasksym.ablation import ablation_profile, dose_response, evaluate, order_range
 from tasksym.diagnosis import Diagnosis, Verdict, diagnose
 from tasksym.dynamics import fixed_point, jacobians, trajectory_spectrum
+from tasksym.flows import Flow, flow
 from tasksym.foreign import read_network, read_trials
 from tasksym.gradient import loss
+from tasksym.lifting import (
+    FewProbesWarning,
+    attribution,
+    jacobian,
+    lift,
+    orbit_velocity,
+    residual,
+    sensitivities,
+)
 from tasksym.metrics import EFFECTS, effect, fvu, normalised_sensitivity
 from tasksym.networks import TanhRNN
 from tasksym.nulls import NULLS, RELATIVES, null_distribution, p_value, size_matched, verdicts
+from tasksym.probes import ROTATION, Probes, defect, group_average, orbit_probes, polar_probes
 from tasksym.readout import REPAIRS, readout_confound, refit_decoder, refit_encoder, repairs
 from tasksym.recipes import PARAMETRISATIONS, RECIPES, STARTS, Recipe
 from tasksym.references import REFERENCE_SEEDS, reference
@@ -35,13 +47,18 @@ __all__ = [
     "REFERENCE_SEEDS",
     "RELATIVES",
     "REPAIRS",
+    "ROTATION",
     "SETS",
     "STARTS",
     "ContextIntegration",
     "Copy",
     "Diagnosis",
+    "FewProbesWarning",
     "FlipFlop",
+    "Flow",
+    "Lift",
     "OrderedSchur",
+    "Probes",
     "Recipe",
     "Sectors",
     "SineGeneration",
@@ -53,24 +70,33 @@ __all__ = [
     "Trials",
     "Verdict",
     "ablation_profile",
+    "attribution",
     "between_share",
     "bootstrap_interval",
     "centroid_accuracy",
+    "defect",
     "diagnose",
     "dose_response",
     "effect",
     "evaluate",
     "fixed_point",
+    "flow",
     "fvu",
+    "group_average",
+    "jacobian",
     "jacobians",
+    "lift",
     "loss",
     "normalised_sensitivity",
     "null_distribution",
+    "orbit_probes",
+    "orbit_velocity",
     "order_range",
     "ordered_schur",
     "p_value",
     "permutation_test",
     "plotting",
+    "polar_probes",
     "read_network",
     "read_trials",
     "readout_confound",
@@ -78,6 +104,8 @@ __all__ = [
     "refit_decoder",
     "refit_encoder",
     "repairs",
+    "residual",
+    "sensitivities",
     "separation_test",
     "size_matched",
     "solve",
