@@ -19,6 +19,7 @@ from tasksym._damped import Lift, gram_spectrum, solve_lift
 from tasksym._realisation import Realisation
 from tasksym.lifting import warn_few
 from tasksym.probes import Action, Probes, check_probes, orbit_probes
+from tasksym.training import one_thread
 
 LIFT_TOLERANCE = {
     "orbit": 1e-3,
@@ -80,6 +81,7 @@ def flow(
 
     A *resolved* flow computes the direction anew all the way, by the Bogacki–Shampine pair 2(3) with step lengths that
     keep the error *of the function* at each step within `tolerance`. A *fixed* flow follows the first direction.
+    torch runs on one thread meanwhile, since small matrices lose with two; the setting is restored.
 
     Parameters
     ----------
@@ -137,7 +139,7 @@ def flow(
     record = _Record(field, held_out)
     switch = {} if progress else {"disable": True}  # absent, so that TQDM_DISABLE keeps its say
     layout = "{desc}: {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}]"
-    with tqdm(total=time, desc=f"{kind} flow", bar_format=layout, leave=False, **switch) as bar:
+    with tqdm(total=time, desc=f"{kind} flow", bar_format=layout, leave=False, **switch) as bar, one_thread():
         for reached, theta, lifted in _resolved(field, time, tolerance) if resolved else _fixed(field, time):
             record.add(reached, theta, lifted)
             bar.update(reached - bar.n)
