@@ -79,8 +79,9 @@ def test_no_file_names_a_path_of_one_machine():
 def test_modules_import_only_from_those_above_them():
     order = ["_checks", "trials", "tasks", "recipes", "networks", "dynamics", "gradient", "store", "training",
              "references", "_blocks", "sectors", "schur", "metrics", "ablation", "nulls", "readout", "statistics",
-             "plotting", "bilinear", "_recursion", "_exact", "_stacks", "tensors", "attention",
-             "attention_tensors", "baselines", "rates", "foreign", "diagnosis", "__main__"]  # fmt: skip
+             "plotting", "_damped", "_realisation", "probes", "lifting", "flows", "bilinear", "_recursion",
+             "_exact", "_stacks", "tensors", "attention", "attention_tensors", "baselines", "rates", "foreign",
+             "diagnosis", "__main__"]  # fmt: skip
     modules = {path.stem for path in (ROOT / "lib" / "tasksym").glob("*.py")} - {"__init__"}
     assert modules == set(order)
     for place, module in enumerate(order):
