@@ -45,7 +45,7 @@ studies: $(READY) ## compute the tables in book/studies anew
 	@for study in book/studies/[a-z]*.py; do echo "$$study"; $(BIN)/python "$$study" || exit 1; done
 
 # A variable that picks an old kernel for OpenBLAS, where it is set, would slow down one side of a race.
-bench: $(READY) ## race the peers: training, ablated rollouts, ordered Schur
+bench: $(READY) ## race the peers: training, ablated rollouts, ordered Schur, tensors
 	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python tests/benchmarks/race.py
 
 lock: $(READY) ## resolve pyproject.toml anew into requirements.txt

@@ -50,15 +50,22 @@ def gram(A: Units, B: Units, metric: str) -> np.ndarray:
 def _quartic(P, R, S, T) -> np.ndarray:
     """⟨sym(P_k ⊗ R_k), sym(S_l ⊗ T_l)⟩ (k, l): of 24 permutations, 8 keep the forms whole and 16 make one cycle."""
     whole = _inner(P, S) * _inner(R, T) + _inner(P, T) * _inner(R, S)
-    cycle = np.empty_like(whole)
+    cycle, alike = np.empty_like(whole), P is S and R is T
+    left, right = np.empty_like(S), np.empty_like(T)  # memory anew for every k would cost more than the products
     for k in range(len(P)):
-        cycle[k] = np.einsum("lij,lji->l", P[k] @ S, R[k] @ T)
+        rest = slice(k if alike else 0, None)
+        np.matmul(P[k], S[rest], out=left[rest])
+        np.matmul(R[k], T[rest], out=right[rest])
+        cycle[k, rest] = np.einsum("lij,lji->l", left[rest], right[rest])
+        if alike:
+            cycle[rest, k] = cycle[k, rest]
     return whole / 6 + cycle * (2 / 3)
 
 
 def _gauss(A: Units, B: Units) -> np.ndarray:
     """Σ_d d! ⟨f_d, g_d⟩ over the degrees of the Hermite polynomials of f and g."""
-    a, b = _Hermite(A), _Hermite(B)
+    a = _Hermite(A)
+    b = a if A is B else _Hermite(B)
     low = a.zero[:, None] * b.zero + a.one @ b.one.T + 2 * _inner(a.two, b.two)
     three = np.empty((len(a.vectors), len(b.vectors)))
     for k, (vector, matrix) in enumerate(zip(a.vectors, a.matrices, strict=True)):

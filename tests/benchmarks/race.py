@@ -1,4 +1,4 @@
-"""Races against peers on one thread: python tests/benchmarks/race.py [--rounds N] [--profile]
+"""Races against peers on one thread: python tests/benchmarks/race.py [--rounds N] [--only TEXT] [--profile]
 
 In every round each contestant runs once, so that a slow moment of the machine hits all of them. The median over rounds
 of the ratio within a round is told. Contestants are compared before they run: they must compute the same.
@@ -14,6 +14,8 @@ import pstats
 import re
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +47,11 @@ RESULTS = Path(__file__).parent / "results.json"
 TASK = ts.FlipFlop()  # 3 channels, 60 steps
 HIDDEN, TRIALS, EVALUATION_TRIALS = 64, 64, 512
 WARM_UP = 2
+COSINE_ERROR = 1e-3  # at which Monte Carlo is raced
+SAMPLES = 4096  # of it that are drawn in a race; the rest cost the same each
+PILOT = 2**28  # multiplications a matrix that a pilot may take, which tells how many samples are needed
+CLASSES = 10
+LESS = ("scipy.linalg.schur alone", "one layer")  # peers that do less than we do
 
 
 def ensemble(networks, dtype=torch.float32):
@@ -147,6 +154,45 @@ def schur(n):
     return {"tasksym": lambda: ts.ordered_schur(W), "scipy.linalg.schur alone": lambda: scipy.linalg.schur(W)}
 
 
+@dataclass
+class Share:
+    """A run that stands for `times` of its like, since all of them would take minutes."""
+
+    run: Callable[[], object]
+    times: float
+
+    def __call__(self):
+        return self.run()
+
+
+def tensor_cosine(width, depth=1, method="auto", against=("Monte Carlo",)):
+    """A cosine from the weights; by drawing inputs, to a standard error of COSINE_ERROR; and of one layer.
+
+    Of a classifier and the same with noise on its weights.
+    """
+    A, B = (ts.BilinearStack.random([width] * depth + [CLASSES], width, rng=1) for _ in range(2))
+    generator = torch.Generator().manual_seed(0)
+    for weights in B.parameters():
+        weights.data += 0.3 * weights.std() * torch.randn(weights.shape, generator=generator)
+
+    def ours():
+        return ts.similarity(A, B, method=method)
+
+    contestants = {"tasksym": ours}
+    if "Monte Carlo" in against:
+        drawn = max(SAMPLES, PILOT // width**2)
+        pilot = ts.monte_carlo(A, B, drawn, rng=0)
+        exact = ours()
+        assert exact.method == "closure" or abs(pilot - exact) < 5 * pilot.error, "Monte Carlo finds another cosine"
+        needed = drawn * (pilot.error / COSINE_ERROR) ** 2
+        peer = Share(lambda: ts.monte_carlo(A, B, SAMPLES, rng=1), needed / SAMPLES)
+        contestants[f"Monte Carlo, error {COSINE_ERROR:g}"] = peer
+    if "one layer" in against:
+        first, other = (ts.Bilinear.random(width, width, CLASSES, rng=seed) for seed in (1, 2))
+        contestants["one layer"] = lambda: ts.similarity(first, other)
+    return contestants
+
+
 RACES = {
     "training step, 4 networks": lambda: training_step(4),
     "training step, 8 networks": lambda: training_step(8),
@@ -156,6 +202,19 @@ RACES = {
     "ordered Schur, n = 64": lambda: schur(64),
     "ordered Schur, n = 128": lambda: schur(128),
     "ordered Schur, n = 256": lambda: schur(256),
+    "tensor cosine, width 64": lambda: tensor_cosine(64),
+    "tensor cosine, width 128": lambda: tensor_cosine(128),
+    "tensor cosine, width 256": lambda: tensor_cosine(256),
+    "tensor cosine, width 512": lambda: tensor_cosine(512),
+    "tensor cosine, width 1024": lambda: tensor_cosine(1024),
+    "tensor cosine, width 32, 2 layers, exact": lambda: tensor_cosine(32, 2),
+    "tensor cosine, width 64, 2 layers, exact": lambda: tensor_cosine(64, 2),
+    "tensor cosine, width 64, 2 layers": lambda: tensor_cosine(64, 2, "closure", ("Monte Carlo", "one layer")),
+    "tensor cosine, width 64, 3 layers": lambda: tensor_cosine(64, 3, "closure", ("Monte Carlo", "one layer")),
+    "tensor cosine, width 64, 4 layers": lambda: tensor_cosine(64, 4, "closure", ("Monte Carlo", "one layer")),
+    # beyond, a few samples see nothing of the tails, and what drawing costs cannot be told from them
+    "tensor cosine, width 64, 6 layers": lambda: tensor_cosine(64, 6, "closure", ("one layer",)),
+    "tensor cosine, width 64, 8 layers": lambda: tensor_cosine(64, 8, "closure", ("one layer",)),
 }
 
 
@@ -174,15 +233,15 @@ def race(contestants, rounds):
         for name, run in contestants.items():
             start = time.perf_counter()
             run()
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name].append((time.perf_counter() - start) * getattr(run, "times", 1))
     return {name: np.array(values[WARM_UP:]) for name, values in seconds.items()}
 
 
 def ratios(name, seconds):
-    """One row a peer. A peer of Schur does less than we do, so there the ratio is the other way round."""
+    """One row a peer. Where a peer does less than we do, the ratio is the other way round."""
     for peer, theirs in seconds.items():
         if peer != "tasksym":
-            slower = "schur" in peer
+            slower = peer in LESS
             ratio = seconds["tasksym"] / theirs if slower else theirs / seconds["tasksym"]
             low, middle, high = np.quantile(ratio, [0.25, 0.5, 0.75])
             yield {
@@ -218,21 +277,25 @@ def profile(contestants, calls=20):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=11, help="at least 7")
+    parser.add_argument("--only", default="", metavar="TEXT", help="races whose name has this; other results are kept")
     parser.add_argument("--profile", action="store_true", help="show where our own time goes instead")
     arguments = parser.parse_args()
     if arguments.rounds < 7:
         parser.error("a median of fewer than 7 rounds says little")
+    races = {name: contestants for name, contestants in RACES.items() if arguments.only in name}
+    if not races:
+        parser.error(f"no race has {arguments.only!r} in its name")
     if not ENVIRONMENT.items() <= os.environ.items():
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ENVIRONMENT})
     torch.set_num_threads(1)
     if arguments.profile:
-        for name, contestants in RACES.items():
+        for name, contestants in races.items():
             print(name)
             profile(contestants())
         return
     rows = [
         row
-        for name, contestants in tqdm(RACES.items(), desc="races", leave=False)
+        for name, contestants in tqdm(races.items(), desc="races", leave=False)
         for row in ratios(name, race(contestants(), arguments.rounds))
     ]
     table = pd.DataFrame(rows)
@@ -241,7 +304,8 @@ def main():
     if jax is None:
         print("JAX did not run: it is not installed (pip install jax)")
     date = datetime.date.today().isoformat()
-    results = {
+    kept = json.loads(RESULTS.read_text()) if arguments.only and RESULTS.exists() else {}
+    results = kept | {
         f"{row['race']}, against {row['against']}": {"ratio": row["ratio"], "machine": machine(), "date": date}
         for row in rows
     }

@@ -14,6 +14,7 @@ def test_peers_compute_the_same():
     assert len(race.training_step(2)) >= 4
     assert len(race.ablated_rollouts(torch.float64)) == 2
     assert len(race.schur(16)) == 2
+    assert len(race.tensor_cosine(8, 2, against=("Monte Carlo", "one layer"))) == 3
 
 
 def test_a_peer_that_computes_something_else_is_found():
@@ -39,6 +40,13 @@ def test_ratios_are_medians_within_rounds_and_read_the_right_way():
     assert slower["ratio"] == 2.0 and slower["reads"] == "times as long"
 
 
+def test_a_share_counts_as_often_as_it_stands_for(monkeypatch):
+    clock = iter(range(1000))
+    monkeypatch.setattr(race.time, "perf_counter", lambda: next(clock))
+    seconds = race.race({"tasksym": lambda: None, "peer": race.Share(lambda: None, 2.5)}, rounds=2)
+    assert seconds["tasksym"].tolist() == [1, 1] and seconds["peer"].tolist() == [2.5, 2.5]
+
+
 def test_results_are_written(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(race, "RESULTS", tmp_path / "results.json")
     monkeypatch.setattr(race, "RACES", {"ordered Schur, n = 8": lambda: race.schur(8)})
@@ -51,6 +59,12 @@ def test_results_are_written(tmp_path, monkeypatch, capsys):
     (result,) = json.loads((tmp_path / "results.json").read_text()).values()
     assert result.keys() == {"ratio", "machine", "date"} and result["ratio"] > 0
     assert "ordered Schur, n = 8" in capsys.readouterr().out
+    monkeypatch.setattr(race, "RACES", {"other": lambda: race.schur(8), "third": lambda: race.schur(8)})
+    monkeypatch.setattr(sys, "argv", ["race.py", "--rounds", "7", "--only", "oth"])
+    race.main()
+    torch.set_num_threads(threads)
+    kept = json.loads((tmp_path / "results.json").read_text())
+    assert [name.split(",")[0] for name in kept] == ["ordered Schur", "other"]
 
 
 def test_few_rounds_are_refused(monkeypatch, capsys):
