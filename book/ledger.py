@@ -85,6 +85,9 @@ class Claim:
         Whether it could not have come out otherwise.
     removable : (str, str), optional
         Family and coupling, if the claim is that the coupling can go.
+    control : callable, optional
+        From evidence to a Series, the room, if the claim is that training or the method did it: by how much a trained
+        network, or the method, is ahead of an untrained one, or of a cheaper method.
     """
 
     statement: str
@@ -93,6 +96,7 @@ class Claim:
     figures: Callable[[Evidence], dict[str, pd.Series]]
     by_construction: bool = False
     removable: tuple[str, str] | None = None
+    control: Callable[[Evidence], pd.Series] | None = None
 
 
 def verdict(
@@ -121,18 +125,21 @@ def by_order(margin: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     return margin.xs(0, level="order").to_numpy(), margin.groupby("seed").min().to_numpy()
 
 
-def judged(evidence: Evidence) -> pd.DataFrame:
+def judged(evidence, claims: list[Claim] | None = None) -> pd.DataFrame:
     """One row a claim: statement, about, figures, median margin, its interval, worst order, room, verdict.
 
-    Of the room, which only claims have that something can go, it is the lower end of the median's interval.
+    Of the room, which only claims have that something can go, or that it belongs to training, it is the lower end of
+    the median's interval. The claims are those of Dräger if none are named.
     """
     rows = []
-    for claim in CLAIMS:
+    for claim in CLAIMS if claims is None else claims:
         margin = claim.margin(evidence)
         by_modulus, worst = by_order(margin)
         low, high = median_interval(by_modulus)
         figures = [f"{name} {spread(values)}" for name, values in claim.figures(evidence).items()]
         room = None
+        if claim.control:
+            room, _ = median_interval(claim.control(evidence).to_numpy())
         if claim.removable:
             chance = evidence.chance(*claim.removable)
             room, _ = median_interval(chance["room"].to_numpy())
