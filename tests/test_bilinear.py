@@ -116,6 +116,8 @@ def test_a_stack_is_its_layers_in_turn_and_folds_into_plain_ones(residual, lift,
     for layer in stack.folded():
         folded = layer(folded)
     np.testing.assert_allclose(folded.detach().numpy(), expected, atol=1e-12)
+    centred = expected - expected.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(stack.centred()(x).detach().numpy(), centred, atol=1e-12)
 
 
 def test_a_random_stack():
@@ -213,6 +215,11 @@ def test_a_language_model_takes_tokens_and_trains():
     )
     tokens = torch.arange(12).reshape(1, 12) % 5
     torch.testing.assert_close(model(tokens), model(torch.nn.functional.one_hot(tokens, 5).float()))
+    logits = model(tokens)
+    torch.testing.assert_close(model.centred()(tokens), logits - logits.mean(dim=-1, keepdim=True))
+    headless = ts.AttentionStack(model.layers)(x := torch.randn(3, 8))
+    centred = ts.AttentionStack(model.layers).centred()(x)
+    torch.testing.assert_close(centred, headless - headless.mean(dim=-1, keepdim=True))
     optimiser, losses = torch.optim.Adam(model.parameters(), lr=1e-2), []
     for _ in range(40):
         optimiser.zero_grad()

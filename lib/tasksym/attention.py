@@ -131,6 +131,12 @@ class AttentionStack(nn.Module):
             h = layer(h)
         return h if self.head is None else functional.linear(h, self.head)
 
+    @torch.no_grad()
+    def centred(self) -> AttentionStack:
+        """The network less the mean of its outputs, which softmax does not see; it shares its layers with this one."""
+        head = torch.eye(self.layers[0].width) if self.head is None else self.head
+        return AttentionStack(self.layers, embedding=self.embedding, head=head - head.mean(dim=0))
+
 
 def rotations(positions: int, size: int) -> Tensor:
     """Rotary rotations ρ_t (position, size, size), float64: plane i turns by t · 10000^(−2i/size) at position t."""

@@ -225,6 +225,11 @@ class BilinearStack(nn.Module):
             layers[-1] = layers[-1].then(self.head)
         return layers
 
+    def centred(self) -> BilinearStack:
+        """The stack less the mean of its outputs, which softmax does not see, in plain layers."""
+        *layers, last = self.folded()
+        return BilinearStack([*layers, last.centred()])
+
 
 def check_stack(name: str, layers) -> list[Bilinear]:
     """`layers` as a list of Bilinear, each of which takes what the one before it gives."""

@@ -22,7 +22,7 @@ class Measure(float):
     ----------
     value : float
     metric : str
-        One of `METRICS`.
+        "gauss", "sym" or "raw".
     method : str
         "exact", "closure" or "Monte Carlo".
     error : float
@@ -60,9 +60,10 @@ def gram(A, B, metric: str = "gauss", second_moment=None, method: str = "auto") 
         E[x̃ x̃ᵀ] of x̃ = (1, x), as from `moment_matrix`. The identity, N(0, I), if not given. Under "sym" and "raw" it
         weighs the directions of x̃, and need not have a 1 in its corner.
     method : str
-        "exact": for at most two layers. "closure": layer by layer, for any depth; it is exact for one layer, while for
-        more, "gauss" takes hidden states to be Gaussian, and "sym" averages over the automorphisms of the binary tree
-        instead of all permutations. "auto": exact where there is one. "raw" is always exact.
+        "exact": for at most two layers; with k units in the second and n inputs it costs k² n³. "closure": layer by
+        layer, for any depth; it is exact for one layer, while for more, "gauss" takes hidden states to be Gaussian,
+        and "sym" averages over the automorphisms of the binary tree instead of all permutations. "auto": exact where
+        there is one. "raw" is always exact.
 
     Returns
     -------
@@ -91,7 +92,7 @@ def similarity(A, B, metric: str = "gauss", outputs=None, second_moment=None, me
     Returns
     -------
     Measure
-        A float in [-1, 1], with the attributes metric and method ("exact" or "closure").
+        A float in [-1, 1], up to rounding, with the attributes metric and method ("exact" or "closure").
 
     Raises
     ------
@@ -271,12 +272,14 @@ def _three(A, B, metric: str, method: str) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def finite(product: np.ndarray) -> np.ndarray:
+    """`product`, unless it overflowed."""
     if not np.isfinite(product).all():
         raise ValueError("inner products exceed float64, since each layer squares their size; scale the weights down")
     return product
 
 
 def cosine(aa: float, ab: float, bb: float) -> float:
+    """Of two networks with these inner products."""
     for name, norm in (("A", aa), ("B", bb)):
         if not norm > 0:
             raise ValueError(f"{name} is zero on these outputs, so that it has no direction to compare")
