@@ -96,7 +96,7 @@ SENSITIVITY = [
         lambda e: {"error": e.ends("orbit", False)["error"]},
     ),
     Claim(
-        "The direction that lifts minus the defect, followed as it changes, removes it (less than a twentieth is left).",
+        "The direction that lifts minus the defect, followed as it changes, removes it (a twentieth at most is left).",
         "ten classifiers, three hats",
         lambda e: 0.05 - e.ends("equivariance", True)["ratio"],
         lambda e: {"left": e.ends("equivariance", True)["ratio"]},

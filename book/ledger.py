@@ -158,7 +158,13 @@ def judged(evidence, claims: list[Claim] | None = None) -> pd.DataFrame:
                 "verdict": verdict(margin, (low, high), claim.by_construction, room),
             }
         )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, index=range(1, len(rows) + 1))
+
+
+def verdicts(table: pd.DataFrame) -> Sentences:
+    """Of `judged`: verdict, and claim with what it is about."""
+    claims = table["about"] + ". " + table["claim"]
+    return Sentences(table[["verdict"]].assign(claim=claims.str[:1].str.upper() + claims.str[1:]))
 
 
 def median_interval(values: np.ndarray) -> tuple[float, float]:

@@ -1,5 +1,6 @@
 """The ledger of claims: its rule on margins made up, and its verdicts computed anew."""
 
+import companion_claims
 import ledger
 import numpy as np
 import pandas as pd
@@ -91,3 +92,36 @@ VERDICTS = [
     "reproduced",  # profiles vary over tasks
     "reproduced",  # and over solutions
 ]
+
+
+def test_what_training_did_must_be_ahead_of_what_it_did_not_do():
+    margin = pd.Series([1.0, 2.0, 3.0])
+    claims = [
+        ledger.Claim("", "", lambda e: margin, lambda e: {}, control=lambda e, ahead=ahead: pd.Series([ahead] * 3))
+        for ahead in (0.5, -0.5)
+    ]
+    assert ledger.judged(None, claims)["verdict"].tolist() == ["reproduced", "qualified"]
+
+
+@pytest.mark.parametrize("paper", ["SENSITIVITY"])
+def test_the_verdicts_on_companions_are_those_that_the_book_prints(paper):
+    verdicts = ledger.judged(companion_claims.Tables(), getattr(companion_claims, paper))["verdict"].tolist()
+    assert verdicts == COMPANIONS[paper]
+
+
+COMPANIONS = {
+    "SENSITIVITY": [
+        "reproduced",  # resolved directions turn the function
+        "reproduced",  # and keep the defect
+        "reproduced",  # fixed ones leave the orbit
+        "reproduced",  # resolved directions remove the defect
+        "reproduced",  # at their own pace
+        "not reproduced",  # not in the hats, which need more
+        "reproduced",  # a fixed b* fails on annulus and hats
+        "not reproduced",  # but not on the wedge
+        "reproduced",  # angular momentum is kept
+        "not reproduced",  # there is no action on the parameters
+        "qualified",  # W₁'s share of c*: shuffled networks have it, too
+        "not reproduced",  # b* belongs to no parameter
+    ],
+}
