@@ -225,9 +225,9 @@ def entries(family: str, seed: int, only: Iterable[str] = BASES) -> pd.DataFrame
     """Cut single coefficients c_ij = u_iᵀ W u_j, some in each basis, and compare with |c_ij| S_ij."""
     network, rows = Network.of(family, seed), []
     steepest = gradient(network.solutions, 0, network.trials)
-    rng = np.random.default_rng((seed, 2))
-    for basis, U in named_bases(network, seed).items():
+    for number, (basis, U) in enumerate(named_bases(network, seed).items()):
         if basis in only:
+            rng = np.random.default_rng((seed, 2, number))
             table = cut_entries(network, basis, U, steepest, rng)
             rows += [{"basis": basis, "part": part} | foretold(table[chosen]) for part, chosen in groups(table)]
     return pd.DataFrame(rows).assign(family=family, seed=seed).reindex(columns=ENTRY_COLUMNS)
