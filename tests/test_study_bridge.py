@@ -71,9 +71,7 @@ def test_compounded_is_exact_where_tanh_is_a_straight_line():
     small = replace(network.trials, inputs=1e-5 * network.trials.inputs[:, :8], targets=network.trials.targets[:, :8])
     network = replace(network, trials=small)
     K = 0.7 * (network.W - network.sectors.ablate("RR"))
-    squares = [
-        _derivatives.curvature(network.solutions, 0, K[None], small, compounded=how)[0] for how in (False, True)
-    ]
+    squares = [_derivatives.curvature(network.solutions, 0, K[None], small, how)[0] for how in (False, True)]
     first, compounded = np.sqrt(squares)
     change = bridge.consequences(network, [network.W - K])["change"][0]
     assert compounded == pytest.approx(change, rel=1e-6)
