@@ -30,6 +30,8 @@ MOST, DRAWN = 40, 80  # entries that are cut: those foretold to matter most, and
 OF_A_PART = 30  # entries of each Schur coupling
 DOSES = (0.05, 0.1, 0.25, 0.5, 1.0)
 BASES = ["elementary", "random", "random 2", "Schur", "PCA"]  # whose entries and blocks are cut
+CUT = [*BASES, "two-sided"]
+KEPT = 0.2  # share of the entries that stay if all the others go at once
 COLUMNS = ["family", "seed", "basis", "draw", "share", "directions", "ninety", "source", "target"]
 ENTRY_COLUMNS = [
     "family", "seed", "basis", "part",
@@ -199,10 +201,10 @@ def measure(family: str, seed: int, only: Iterable[str] | None = None) -> pd.Dat
     return pd.DataFrame(rows).assign(family=family, seed=seed).reindex(columns=COLUMNS)
 
 
-def named_bases(network: Network, seed: int) -> dict[str, np.ndarray]:
-    """The `BASES`, each (n, n)."""
-    found = {name if draw == 0 else f"{name} {draw + 1}": U for name, draw, U, _ in bases(network, seed)}
-    return {name: found[name] for name in BASES}
+def named_bases(network: Network, seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Bases of targets and sources, each (n, n), of those in `CUT`."""
+    found = {name if draw == 0 else f"{name} {draw + 1}": (U, V) for name, draw, U, V in bases(network, seed)}
+    return {name: found[name] for name in CUT}
 
 
 def consequences(network: Network, matrices: Iterable[np.ndarray]) -> pd.DataFrame:
@@ -225,7 +227,7 @@ def entries(family: str, seed: int, only: Iterable[str] = BASES) -> pd.DataFrame
     """Cut single coefficients c_ij = u_iᵀ W u_j, some in each basis, and compare with |c_ij| S_ij."""
     network, rows = Network.of(family, seed), []
     steepest = gradient(network.solutions, 0, network.trials)
-    for number, (basis, U) in enumerate(named_bases(network, seed).items()):
+    for number, (basis, (U, _)) in enumerate(named_bases(network, seed).items()):
         if basis in only:
             rng = np.random.default_rng((seed, 2, number))
             table = cut_entries(network, basis, U, steepest, rng)
@@ -332,43 +334,57 @@ def auc(values: np.ndarray, positive: np.ndarray) -> float:
     return (rankdata(values)[positive].sum() - k * (k + 1) / 2) / (k * (n - k))
 
 
-def blocks(family: str, seed: int, only: Iterable[str] = BASES) -> pd.DataFrame:
-    """Cut the places of RR, CR and CC in each basis, at several doses, and compare with ‖J K‖."""
-    network, rows = Network.of(family, seed), []
+def blocks(family: str, seed: int, only: Iterable[str] = CUT) -> pd.DataFrame:
+    """Cut many entries at once in each basis, at several doses, and compare with ‖J K‖.
+
+    RR, CR and CC are those of T, and the same places of Uᵀ W U in other bases; insensitive are the directions with the
+    least S_ij, weak the entries with the least |c_ij| S_ij, all but a share of `KEPT` of them.
+    """
+    network, tables = Network.of(family, seed), []
     steepest = gradient(network.solutions, 0, network.trials)
-    for basis, U in named_bases(network, seed).items():
+    for basis, (U, V) in named_bases(network, seed).items():
         if basis not in only:
             continue
-        c = U.T @ network.W @ U
-        for part, places in part_masks(network.sectors).items():
-            K = U @ (places * c) @ U.T
-            if np.linalg.norm(K) <= network.sectors.mass_floor:
-                continue
-            first = curvature(network.solutions, 0, K[None], network.trials)[0] ** 0.5
-            doses = np.array(DOSES)[:, None, None] * K
-            compounded = curvature(network.solutions, 0, doses, network.trials, compounded=True) ** 0.5
-            after = consequences(network, (network.W - dose * K for dose in (0, *DOSES)))
-            whole, after = after.iloc[0], after.iloc[1:]
-            words = ts.effect(after["fvu"], after["score"], whole["fvu"], whole["score"])
-            rows.append(
-                pd.DataFrame(
-                    {
-                        "basis": basis,
-                        "part": part,
-                        "dose": DOSES,
-                        "mass": np.linalg.norm(doses, axis=(1, 2)),
-                        "slope": -along(steepest, doses),
-                        "first": first * np.array(DOSES),
-                        "compounded": compounded,
-                        "change": after["change"].to_numpy(),
-                        "delta_fvu": after["fvu"].to_numpy() - whole["fvu"],
-                        "score": after["score"].to_numpy(),
-                        "effect": words,
-                    }
-                )
-            )
-    table = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
-    return table.assign(family=family, seed=seed).reindex(columns=BLOCK_COLUMNS)
+        c = U.T @ network.W @ V
+        S = sensitivity(network.jacobian, U, V)
+        parts = {name: (places, DOSES) for name, places in part_masks(network.sectors).items() if basis in BASES}
+        parts |= {"insensitive": (least(S), DOSES[-1:]), "weak": (least(np.abs(c) * S), DOSES[-1:])}
+        for part, (places, doses) in parts.items():
+            K = U @ (places * c) @ V.T
+            if np.linalg.norm(K) > network.sectors.mass_floor:
+                tables.append(cut_block(network, K, doses, steepest).assign(basis=basis, part=part))
+    return pd.concat(tables, ignore_index=True).assign(family=family, seed=seed)[BLOCK_COLUMNS]
+
+
+def least(values: np.ndarray) -> np.ndarray:
+    """Where (n, n) all but the largest `KEPT` of the values stand."""
+    order = np.argsort(values, axis=None, kind="stable")
+    chosen = np.zeros(values.size, dtype=bool)
+    chosen[order[: values.size - round(KEPT * values.size)]] = True
+    return chosen.reshape(values.shape)
+
+
+def cut_block(network: Network, K: np.ndarray, doses: Iterable[float], steepest: np.ndarray) -> pd.DataFrame:
+    """What removing shares of K does, and what was foretold: one row a dose."""
+    doses = np.array(doses)
+    removals = doses[:, None, None] * K
+    first = curvature(network.solutions, 0, K[None], network.trials)[0] ** 0.5
+    compounded = curvature(network.solutions, 0, removals, network.trials, compounded=True) ** 0.5
+    after = consequences(network, (network.W - removal for removal in (0 * K, *removals)))
+    whole, after = after.iloc[0], after.iloc[1:].reset_index(drop=True)
+    return pd.DataFrame(
+        {
+            "dose": doses,
+            "mass": doses * np.linalg.norm(K),
+            "slope": -along(steepest, removals),
+            "first": doses * first,
+            "compounded": compounded,
+            "change": after["change"],
+            "delta_fvu": after["fvu"] - whole["fvu"],
+            "score": after["score"],
+            "effect": ts.effect(after["fvu"], after["score"], whole["fvu"], whole["score"]),
+        }
+    )
 
 
 def main() -> None:
@@ -376,7 +392,7 @@ def main() -> None:
     facts = {"trials": TRIALS, "mapped": MAPPED}
     _table.write("bridge", _table.compute(measure, jobs), FAMILIES, draws=DRAWS, top=TOP, **facts)
     _table.write("bridge-entries", _table.compute(entries, jobs), FAMILIES, most=MOST, drawn=DRAWN, **facts)
-    _table.write("bridge-blocks", _table.compute(blocks, jobs), FAMILIES, doses=DOSES, **facts)
+    _table.write("bridge-blocks", _table.compute(blocks, jobs), FAMILIES, doses=DOSES, kept=KEPT, **facts)
 
 
 if __name__ == "__main__":
