@@ -10,7 +10,9 @@ import warnings
 import _table
 import numpy as np
 import pandas as pd
-import torch
+from _derivatives import along, curvature, gradient, noise_gradients
+from _derivatives import by_recurrent as by_recurrent  # for the page
+from _derivatives import variance as variance
 from scipy.stats import spearmanr
 
 import tasksym as ts
@@ -21,7 +23,6 @@ SECOND_ORDER = [("copy-dense-orthogonal", 100), ("flip-flop", 100), ("sine", 100
 STEPS = 40  # shares of the block couplings that are cut
 RISE = 0.01  # of the FVU that a cut may cost
 FEW = 10  # fewer block couplings have no rank correlation
-TOGETHER = 8  # tangents that are rolled out at a time
 COLUMNS = [
     "family", "seed", "order", "part",
     "count", "mass", "whole", "joint", "total", "curvature", "worst", "half", "half_mass", "harmless",
@@ -56,66 +57,6 @@ def block_couplings(sectors: ts.Sectors) -> tuple[np.ndarray, np.ndarray, np.nda
         schur.Q[:, block == i] @ schur.T[np.ix_(block == i, block == j)] @ schur.Q[:, block == j].T for i, j in places
     ]
     return places, parts, np.array(removals)
-
-
-def variance(trials: ts.Trials) -> float:
-    """The denominator of the FVU."""
-    targets = trials.targets[trials.mask].astype(np.float64)
-    return float(((targets - targets.mean(axis=(0, 1))) ** 2).sum())
-
-
-def gradient(solutions: ts.Solutions, network: int, trials: ts.Trials) -> np.ndarray:
-    """∂FVU/∂W_hh (n, n), by one backward pass."""
-    whole = solutions.weights.variants(network, solutions.weights.W_hh[network][None])
-    slope = by_recurrent(whole, trials.inputs[None], trials.targets[None], trials.mask)[0]
-    return slope * trials.targets[trials.mask].size / variance(trials)
-
-
-def noise_gradients(solutions: ts.Solutions, network: int, trials: ts.Trials, rng) -> np.ndarray:
-    """What a backward pass gives if random signs stand in place of the errors, one gradient a trial (trial, n, n).
-
-    They are scaled so that Σ ⟨gradient, K⟩² over the trials estimates the curvature along K, as `curvature` gives it.
-    """
-    count = trials.inputs.shape[1]
-    copies = solutions.weights.variants(network, solutions.weights.W_hh[network].expand(count, -1, -1))
-    inputs = np.moveaxis(trials.inputs, 1, 0)[:, :, None]  # a network for every trial
-    outputs = copies.outputs(inputs)
-    signs = torch.from_numpy(rng.choice([-1.0, 1.0], size=tuple(outputs.shape)))
-    slopes = by_recurrent(copies, inputs, outputs - signs, trials.mask)
-    entries = trials.targets[trials.mask, 0].size
-    return slopes * entries / 2 / np.sqrt(variance(trials))
-
-
-def by_recurrent(networks: ts.TanhRNN, inputs, targets, mask) -> np.ndarray:
-    """Gradient of the mean squared error by W_hh, of every network (network, n, n)."""
-    W_hh = networks.W_hh.clone().requires_grad_()
-    loss = ts.loss(ts.TanhRNN(networks.W_xh, W_hh, networks.W_hy), inputs, targets, mask).sum()
-    return torch.autograd.grad(loss, W_hh)[0].numpy()
-
-
-def curvature(solutions: ts.Solutions, network: int, removals: np.ndarray, trials: ts.Trials) -> np.ndarray:
-    """‖J K‖² / variance for every removal K, where J K is the derivative of all outputs along K (Gauss–Newton).
-
-    By a tangent rollout: u_t = (1 − h_t²) (W_hh u_{t−1} + K h_{t−1}).
-    """
-    whole = solutions.weights.variants(network, solutions.weights.W_hh[network][None])
-    (states,), _ = whole.rollout(trials.inputs)
-    W_hh, W_hy = whole.W_hh[0], whole.W_hy[0]
-    found = np.zeros(len(removals))
-    for start in range(0, len(removals), TOGETHER):
-        K = torch.from_numpy(removals[start : start + TOGETHER])
-        tangent, before = states.new_zeros(len(K), *states.shape[1:]), torch.zeros_like(states[0])
-        for state, counts in zip(states, trials.mask, strict=True):
-            tangent = (tangent @ W_hh.T).baddbmm_(before.expand(len(K), -1, -1), K.mT).mul_(1 - state**2)
-            before = state
-            if counts:
-                found[start : start + TOGETHER] += (tangent @ W_hy.T).square().sum(dim=(1, 2)).numpy()
-    return found / variance(trials)
-
-
-def along(matrices: np.ndarray, removals: np.ndarray) -> np.ndarray:
-    """Inner products ⟨matrix, K⟩ (..., pair)."""
-    return matrices.reshape(*matrices.shape[:-2], -1) @ removals.reshape(len(removals), -1).T
 
 
 def one_by_one(slopes: np.ndarray, probes: np.ndarray) -> np.ndarray:
