@@ -24,13 +24,13 @@ SAMPLES = 100_000
 def pair(inputs: int, depth: int, seed: int, residual: bool = False) -> tuple[ts.BilinearStack, ts.BilinearStack]:
     """A random stack of twice as many units a layer as inputs, and a copy with noise on every weight."""
     A = ts.BilinearStack.random(
-        [inputs] * (depth + 1), 2 * inputs, rng=seed, residual=residual, dtype=torch.float64
+        [inputs] * (depth + 1), 2 * inputs, rng=seed, residual=bool(residual), dtype=torch.float64
     )
     rng, layers = np.random.default_rng(1000 + seed), []
     for layer in A.layers:
         weights = [W.detach().numpy() for W in (layer.D, layer.L, layer.R)]
         layers.append(ts.Bilinear(*(W + CHANGE * W.std() * rng.normal(size=W.shape) for W in weights)))
-    return A, ts.BilinearStack(layers, residual=residual)
+    return A, ts.BilinearStack(layers, residual=bool(residual))
 
 
 def expectation(A, B, nodes: int) -> float:
