@@ -38,7 +38,7 @@ def networks() -> list[tuple[str, str, int]]:
 
 
 def network(task: str, kind: str, seed: int) -> nn.Sequential:
-    return classifiers.classifier("wedge" if task == "none" else task, seed, kind)
+    return classifiers.classifier("wedge" if task == "none" else task, int(seed), kind)
 
 
 def values(model: nn.Module, points) -> torch.Tensor:
