@@ -80,7 +80,8 @@ def test_modules_import_only_from_those_above_them():
     order = ["_checks", "trials", "tasks", "recipes", "networks", "dynamics", "gradient", "store", "training",
              "references", "_blocks", "sectors", "schur", "metrics", "ablation", "nulls", "readout", "statistics",
              "plotting", "bilinear", "_recursion", "_exact", "_stacks", "tensors", "attention",
-             "attention_tensors", "baselines", "rates", "foreign", "diagnosis", "__main__"]  # fmt: skip
+             "attention_tensors", "baselines", "_damped", "_realisation", "probes", "lifting", "flows", "rates",
+             "foreign", "diagnosis", "__main__"]  # fmt: skip
     modules = {path.stem for path in (ROOT / "lib" / "tasksym").glob("*.py")} - {"__init__"}
     assert modules == set(order)
     for place, module in enumerate(order):

@@ -1,4 +1,4 @@
-"""Compute a study's table, write it, and beside it where it is from."""
+"""Compute what a study ships, a table or trained networks, write it, and beside it where it is from."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import scipy
 import torch
+from safetensors.torch import save_file
 from tqdm import tqdm
 
 import tasksym as ts
@@ -29,17 +30,35 @@ def compute(measure: Callable[..., pd.DataFrame], jobs: list[tuple], workers: in
         return pd.concat(tqdm(tables, total=len(jobs), unit="job"), ignore_index=True)
 
 
-def write(study: str, table: pd.DataFrame, families: list[str], **facts) -> None:
-    """Store a table with five significant digits, and its provenance under the same name."""
-    provenance = facts | {
-        "recipes": {name: repr(ts.RECIPES[name]) for name in families},
-        "networks": {name: checksum(name) for name in families},
-        "seeds": list(ts.REFERENCE_SEEDS),
+def write(study: str, table: pd.DataFrame, families: list[str] = (), **facts) -> None:
+    """Store a table with five significant digits, and its provenance under the same name.
+
+    Families are those of the reference networks that the table was computed from.
+    """
+    table.to_csv(FOLDER / f"{study}.csv", index=False, float_format="%.5g", lineterminator="\n")
+    if families:
+        facts |= {
+            "recipes": {name: repr(ts.RECIPES[name]) for name in families},
+            "networks": {name: checksum(name) for name in families},
+            "seeds": list(ts.REFERENCE_SEEDS),
+        }
+    _provenance(study, facts)
+
+
+def write_networks(study: str, tensors: dict[str, torch.Tensor], **facts) -> None:
+    """Store trained weights, and their provenance under the same name."""
+    save_file(
+        {name: tensor.detach().contiguous() for name, tensor in tensors.items()}, FOLDER / f"{study}.safetensors"
+    )
+    _provenance(study, facts)
+
+
+def _provenance(study: str, facts: dict) -> None:
+    facts = facts | {
         "versions": {each.__name__: each.__version__ for each in (np, scipy, torch)},
         "instruction_set": torch.backends.cpu.get_cpu_capability(),
     }
-    table.to_csv(FOLDER / f"{study}.csv", index=False, float_format="%.5g", lineterminator="\n")
-    text = json.dumps(provenance, indent=1, sort_keys=True)
+    text = json.dumps(facts, indent=1, sort_keys=True)
     (FOLDER / f"{study}.json").write_text(text + "\n", encoding="utf-8")
 
 

@@ -1,6 +1,7 @@
 """Which parts of a trained recurrent network can be cut without anyone noticing?"""
 
 from tasksym import plotting
+from tasksym._damped import Lift
 from tasksym.ablation import ablation_profile, dose_response, evaluate, order_range
 from tasksym.attention import AttentionStack, BilinearAttention
 from tasksym.attention_tensors import attention_gram, attention_similarity
@@ -8,11 +9,22 @@ from tasksym.baselines import behavioural_cosine, linear_cka, matrix_cosine
 from tasksym.bilinear import Bilinear, BilinearStack
 from tasksym.diagnosis import Diagnosis, Verdict, diagnose
 from tasksym.dynamics import fixed_point, jacobians, trajectory_spectrum
+from tasksym.flows import Flow, flow
 from tasksym.foreign import read_network, read_trials
 from tasksym.gradient import loss
+from tasksym.lifting import (
+    FewProbesWarning,
+    attribution,
+    jacobian,
+    lift,
+    orbit_velocity,
+    residual,
+    sensitivities,
+)
 from tasksym.metrics import EFFECTS, effect, fvu, normalised_sensitivity
 from tasksym.networks import TanhRNN
 from tasksym.nulls import NULLS, RELATIVES, null_distribution, p_value, size_matched, verdicts
+from tasksym.probes import ROTATION, Probes, defect, group_average, orbit_probes, polar_probes
 from tasksym.readout import REPAIRS, readout_confound, refit_decoder, refit_encoder, repairs
 from tasksym.recipes import PARAMETRISATIONS, RECIPES, STARTS, Recipe
 from tasksym.references import REFERENCE_SEEDS, reference
@@ -49,6 +61,7 @@ __all__ = [
     "REFERENCE_SEEDS",
     "RELATIVES",
     "REPAIRS",
+    "ROTATION",
     "SETS",
     "STARTS",
     "AttentionStack",
@@ -58,9 +71,13 @@ __all__ = [
     "ContextIntegration",
     "Copy",
     "Diagnosis",
+    "FewProbesWarning",
     "FlipFlop",
+    "Flow",
+    "Lift",
     "Measure",
     "OrderedSchur",
+    "Probes",
     "Recipe",
     "Sectors",
     "SineGeneration",
@@ -74,10 +91,12 @@ __all__ = [
     "ablation_profile",
     "attention_gram",
     "attention_similarity",
+    "attribution",
     "behavioural_cosine",
     "between_share",
     "bootstrap_interval",
     "centroid_accuracy",
+    "defect",
     "diagnose",
     "difference",
     "distance",
@@ -85,9 +104,13 @@ __all__ = [
     "effect",
     "evaluate",
     "fixed_point",
+    "flow",
     "fvu",
     "gram",
+    "group_average",
+    "jacobian",
     "jacobians",
+    "lift",
     "linear_cka",
     "loss",
     "matrix_cosine",
@@ -95,11 +118,14 @@ __all__ = [
     "monte_carlo",
     "normalised_sensitivity",
     "null_distribution",
+    "orbit_probes",
+    "orbit_velocity",
     "order_range",
     "ordered_schur",
     "p_value",
     "permutation_test",
     "plotting",
+    "polar_probes",
     "read_network",
     "read_trials",
     "readout_confound",
@@ -107,6 +133,8 @@ __all__ = [
     "refit_decoder",
     "refit_encoder",
     "repairs",
+    "residual",
+    "sensitivities",
     "separation_test",
     "similarity",
     "size_matched",

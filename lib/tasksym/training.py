@@ -111,7 +111,7 @@ def trained_parameters(
     found = {seed: _find(recipe, seed, store) for seed in seeds}
     if missing := [seed for seed in seeds if found[seed] is None]:
         switch = {} if progress else {"disable": True}  # absent, so that TQDM_DISABLE keeps its say
-        with tqdm(total=len(missing) * recipe.steps, unit="step", leave=False, **switch) as bar, _one_thread():
+        with tqdm(total=len(missing) * recipe.steps, unit="step", leave=False, **switch) as bar, one_thread():
             for start in range(0, len(missing), WIDTH):
                 batch = missing[start : start + WIDTH]
                 bar.set_description(f"training seed {', '.join(map(str, batch))}")
@@ -264,7 +264,7 @@ def _clip(parameters: Iterable[Tensor], largest: float) -> None:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
