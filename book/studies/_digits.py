@@ -1,4 +1,4 @@
-"""Images of digits for the studies: scikit-learn's, which need no download, or SVHN's cropped ones from their files."""
+"""Images of digits for the studies: scikit-learn's, which need no download, or SVHN's from its own files."""
 
 from __future__ import annotations
 
