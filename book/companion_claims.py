@@ -19,6 +19,7 @@ STUDIES = Path(__file__).parent / "studies"
 sys.path += [] if str(STUDIES) in sys.path else [str(STUDIES)]
 
 import classifiers  # noqa: E402 (a study, which pages import in the same way)
+import language_model  # noqa: E402
 from ledger import Claim  # noqa: E402
 
 IDEAL = np.exp(-4)  # what an equivariance flow should leave of a defect at s = 4
@@ -163,5 +164,176 @@ SENSITIVITY = [
         lambda e: steadiness(e.shares("equivariance")),
         lambda e: {f"share at {tolerance:g}": e.shares("equivariance").xs("trained", level="kind")[tolerance]
                    for tolerance in EPSILONS},
+    ),
+]  # fmt: skip
+
+
+# --- Tensor similarity
+
+
+def gauges(_: Tables) -> pd.DataFrame:
+    """Random layers against copies that are spelled otherwise: permuted, swapped, rescaled. By seed."""
+    rows = {}
+    for seed in range(16):
+        rng = np.random.default_rng(seed)
+        layer = ts.Bilinear.random(8, 16, 4, rng=seed, dtype=torch.float64)
+        D, L, R = (W.detach().numpy() for W in (layer.D, layer.L, layer.R))
+        order, scale = rng.permutation(16), np.exp(rng.normal(size=(16, 1)))
+        L, R, D = (L * scale)[order], (R / scale)[order], D[:, order]
+        swap = rng.random(16)[:, None] < 0.5
+        copy = ts.Bilinear(D, np.where(swap, R, L), np.where(swap, L, R))
+        rows[seed] = {"similarity": float(ts.similarity(layer, copy)), "weights": float(ts.matrix_cosine(layer, copy))}
+    return pd.DataFrame(rows).T
+
+
+def swapped_blocks(_: Tables) -> pd.DataFrame:
+    """Two residual blocks that do not see each other, against the same two in the other order. By seed."""
+    rows = {}
+    for seed in range(16):
+        blocks = []
+        for half, rng in ((slice(0, 3), 2 * seed), (slice(3, 6), 2 * seed + 1)):
+            small = ts.Bilinear.random(3, 6, 3, rng=rng, dtype=torch.float64)
+            D, L, R = np.zeros((6, 6)), np.zeros((6, 7)), np.zeros((6, 7))
+            D[half] = small.D.detach()
+            for W, of in ((L, small.L), (R, small.R)):
+                W[:, 0], W[:, 1:][:, half] = of.detach()[:, 0], of.detach()[:, 1:]
+            blocks.append(ts.Bilinear(D, L, R).with_residual())
+        rows[seed] = {
+            method: float(ts.similarity(blocks, blocks[::-1], method=method)) for method in ("closure", "exact")
+        }
+    return pd.DataFrame(rows).T
+
+
+def when_learned(e: Tables) -> pd.DataFrame:
+    """Similarities to the end, at the first checkpoint at which a network answers .99 of unseen pairs. By seed."""
+    learned = e("grokking-checkpoints").query("kind == 'half'").groupby("seed")["learned"].first()
+    to_end = e("grokking").query("kind == 'half' and other == other.max()")
+    after = to_end[to_end["step"] >= to_end["seed"].map(learned)]
+    return after.sort_values("step").groupby("seed").first()
+
+
+def waves(e: Tables) -> pd.DataFrame:
+    """At the end of training: the mass of waves in a + b − c, and how many carry nine tenths of it. By seed."""
+    last = e("grokking-checkpoints").query("kind == 'half'").sort_values("step").groupby("seed").last()
+    shares = last.filter(regex=r"^k\d+$")
+    cumulated = np.cumsum(-np.sort(-shares, axis=1), axis=1) / shares.sum(axis=1).to_numpy()[:, None]
+    return pd.DataFrame({"mass": shares.sum(axis=1), "many": (cumulated < 0.9).sum(axis=1) + 1}, index=last.index)
+
+
+def backdoors(e: Tables, kind: str, measure: str) -> pd.DataFrame:
+    """Of each output, by seed: similarity of a network trained on to the one that it was; the usual weight decay."""
+    rows = e("backdoor").query("decay == decay.min() and kind == @kind and output != 'all'")
+    return rows.pivot(index="seed", columns="output", values=measure)
+
+
+def hits(e: Tables) -> pd.Series:
+    rows = e("backdoor").query("decay == decay.min() and kind == 'poisoned' and output == '9'")
+    return rows.set_index("seed")["hits"]
+
+
+def forgetting(e: Tables, measure: str) -> pd.DataFrame:
+    """Of each output, by seed: similarity after the 9 was dropped to before."""
+    rows = e("forgetting").query("stage == 'drop 9' and output != 'all'")
+    return rows.pivot(index="seed", columns="output", values=measure)
+
+
+@functools.cache
+def borders(e: Tables) -> pd.DataFrame:
+    """Of every language model: whether n-grams come in order, and the share of other borders that suit it better."""
+    rows = {}
+    for key, points in e("language_model-checkpoints").groupby(["layers", "seed"]):
+        pairs = e("language_model").set_index(["layers", "seed"]).loc[key].reset_index()
+        near = language_model.stages(points)
+        blocks = np.cumsum(np.diff(near, prepend=near[0]) != 0)
+        M = language_model.square(pairs, "identity")
+        own = language_model.separation(M, blocks)
+        others = language_model.partitions(len(near), blocks[-1] + 1)
+        better = np.mean([language_model.separation(M, each) > own for each in others])
+        rows[key] = {"in order": float(set(near) == {1, 2, 3} and (np.diff(near) >= 0).all()), "better": better}
+    return pd.DataFrame(rows).T
+
+
+def ahead(table: pd.DataFrame) -> pd.Series:
+    """By how much the 9 has moved more than any other output."""
+    return table.drop(columns="9").min(axis=1) - table["9"]
+
+
+TENSORS = [
+    Claim(
+        "Weights that spell the same function otherwise have similarity 1.",
+        "sixteen layers and their copies",
+        lambda e: 1e-9 - (1 - gauges(e)["similarity"]).abs(),
+        lambda e: {"cosine of the weights": gauges(e)["weights"]},
+        by_construction=True,
+    ),
+    Claim(
+        "Similarity tells whether deep networks are one function, too (.99 where they are).",
+        "two residual blocks in either order, the recursion of the paper, sixteen pairs",
+        lambda e: swapped_blocks(e)["closure"] - 0.99,
+        lambda e: {name: swapped_blocks(e)[name] for name in ("closure", "exact")},
+    ),
+    Claim(
+        "Structure keeps moving after accuracy has saturated (similarity to the end below .9 when .99 is answered); "
+        "behaviour does not show it.",
+        "grokking, five networks; room of logits and CKA",
+        lambda e: 0.9 - when_learned(e)["identity"],
+        lambda e: {"similarity": when_learned(e)["identity"], "logits": when_learned(e)["logits"],
+                   "CKA": when_learned(e)["cka"]},
+        control=lambda e: when_learned(e)[["logits", "cka"]].min(axis=1) - 0.9,
+    ),
+    Claim(
+        "The network turns to Fourier waves (more than half of its mass).",
+        "grokking, five networks",
+        lambda e: waves(e)["mass"] - 0.5,
+        lambda e: {"mass": waves(e)["mass"]},
+    ),
+    Claim(
+        "They are few (less than a quarter of the frequencies have nine tenths of the mass).",
+        "grokking, five networks",
+        lambda e: 26 / 4 - waves(e)["many"],
+        lambda e: {"frequencies, of 26": waves(e)["many"]},
+    ),
+    Claim(
+        "A backdoor shows in the weights, at the output that it serves, which clean training does not move.",
+        "backdoors, five networks; room against clean training",
+        lambda e: ahead(backdoors(e, "poisoned", "tensor")),
+        lambda e: {"slice 9": backdoors(e, "poisoned", "tensor")["9"],
+                   "after clean training": backdoors(e, "control", "tensor")["9"],
+                   "the least of the others": backdoors(e, "poisoned", "tensor").drop(columns="9").min(axis=1)},
+        control=lambda e: backdoors(e, "control", "tensor")["9"] - backdoors(e, "poisoned", "tensor")["9"],
+    ),
+    Claim(
+        "Clean inputs do not show it (the 9's logits no more changed than those of another digit).",
+        "backdoors, five networks",
+        lambda e: -ahead(backdoors(e, "poisoned", "logit")),
+        lambda e: {"cosine of the 9's logits": backdoors(e, "poisoned", "logit")["9"],
+                   "the least of the others": backdoors(e, "poisoned", "logit").drop(columns="9").min(axis=1)},
+    ),
+    Claim(
+        "The trigger can be read off the difference (at least four of the five pixels that change most).",
+        "backdoors, five networks",
+        lambda e: hits(e) - 3.5,
+        lambda e: {"pixels": hits(e)},
+    ),
+    Claim(
+        "Forgetting is localised to the digit that was dropped, and logits do not show it as well.",
+        "forgetting, five networks; room of logits",
+        lambda e: ahead(forgetting(e, "tensor")),
+        lambda e: {"slice 9": forgetting(e, "tensor")["9"],
+                   "the least of the others": forgetting(e, "tensor").drop(columns="9").min(axis=1),
+                   "logits of the 9": forgetting(e, "logit")["9"]},
+        control=lambda e: ahead(forgetting(e, "tensor")) - ahead(forgetting(e, "logit")),
+    ),
+    Claim(
+        "A language model passes through single characters, pairs and triples, in this order.",
+        "three models",
+        lambda e: borders(e)["in order"] - 0.5,
+        lambda e: {"in order (1 is yes)": borders(e)["in order"]},
+    ),
+    Claim(
+        "The blocks of its checkpoint matrix are these stages (at most a twentieth of other borders suits it better).",
+        "three models, Σ = I",
+        lambda e: 0.05 - borders(e)["better"],
+        lambda e: {"share of better borders": borders(e)["better"]},
     ),
 ]  # fmt: skip

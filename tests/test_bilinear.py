@@ -99,7 +99,7 @@ def test_the_identity_and_folding():
 # --- Stacks
 
 
-@pytest.mark.parametrize("residual", [False, True, (True, False)])
+@pytest.mark.parametrize("residual", [False, True, np.True_, (True, False)])
 @pytest.mark.parametrize("lift", [True, False])
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_stack_is_its_layers_in_turn_and_folds_into_plain_ones(residual, lift, ends):

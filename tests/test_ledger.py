@@ -103,7 +103,7 @@ def test_what_training_did_must_be_ahead_of_what_it_did_not_do():
     assert ledger.judged(None, claims)["verdict"].tolist() == ["reproduced", "qualified"]
 
 
-@pytest.mark.parametrize("paper", ["SENSITIVITY"])
+@pytest.mark.parametrize("paper", ["SENSITIVITY", "TENSORS"])
 def test_the_verdicts_on_companions_are_those_that_the_book_prints(paper):
     verdicts = ledger.judged(companion_claims.Tables(), getattr(companion_claims, paper))["verdict"].tolist()
     assert verdicts == COMPANIONS[paper]
@@ -123,5 +123,18 @@ COMPANIONS = {
         "not reproduced",  # there is no action on the parameters
         "qualified",  # W₁'s share of c*: shuffled networks have it, too
         "not reproduced",  # b* belongs to no parameter
+    ],
+    "TENSORS": [
+        "by construction",  # gauges
+        "not reproduced",  # the deep recursion tells equal functions apart
+        "qualified",  # structure moves on; logits and CKA see it, too
+        "reproduced",  # Fourier waves
+        "not reproduced",  # many of them
+        "reproduced",  # a backdoor shows in the weights
+        "not reproduced",  # and in the logits of its output
+        "reproduced",  # the trigger can be read off
+        "qualified",  # forgetting, which logits see better
+        "reproduced",  # n-grams in their order
+        "not reproduced",  # as blocks of the checkpoint matrix
     ],
 }

@@ -168,7 +168,7 @@ class BilinearStack(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(check_stack("layers", layers))
         depth = len(self.layers)
-        self.residual = (residual,) * depth if isinstance(residual, bool) else tuple(map(bool, residual))
+        self.residual = (bool(residual),) * depth if np.isscalar(residual) else tuple(map(bool, residual))
         if len(self.residual) != depth:
             raise ValueError(f"residual must be one bool, or one for each of {depth} layers; got {len(self.residual)}")
         dtype = self.layers[0].D.dtype
