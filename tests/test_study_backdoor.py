@@ -8,6 +8,7 @@ import backdoor
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.io
 
 FILE = _table.FOLDER / "backdoor.safetensors"
 
@@ -68,3 +69,13 @@ def test_a_short_training_plants_a_backdoor_as_well(data):
     whole = fresh[fresh["output"] == "all"].set_index("kind")
     assert whole["accuracy"].min() > 0.9
     assert whole.loc["poisoned", "attack"] > 0.6 > 0.1 > whole.loc["control", "attack"]
+
+
+def test_it_runs_on_files_of_svhn_too(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("train", "test"):
+        X = rng.integers(256, size=(32, 32, 3, 100), dtype=np.uint8)
+        y = np.tile(np.arange(1, 11, dtype=np.uint8), 10)[:, None]
+        scipy.io.savemat(tmp_path / f"{name}_32x32.mat", {"X": X, "y": y})
+    table, networks = backdoor.measure(0, 0.01, steps=3, folder=tmp_path)
+    assert len(table) == 22 and networks["poisoned"].inputs == 32 * 32
