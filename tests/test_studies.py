@@ -24,7 +24,7 @@ from tasksym.readout import FIT_SEED
 
 STUDIES = _table.FOLDER
 SCRIPTS = [path.stem for path in sorted(STUDIES.glob("[a-z]*.py"))]
-NETWORKS = {"neurogym_network", "classifiers"}  # scripts that ship trained networks instead of a table
+NETWORKS = {"neurogym_network", "classifiers", "digits_layer"}  # scripts that ship trained networks instead of a table
 
 
 @pytest.fixture(scope="module")
