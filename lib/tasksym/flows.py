@@ -96,7 +96,8 @@ def flow(
         How far: an angle in radians for "orbit".
     resolved : bool
     tolerance : float
-        Largest error of a step, ‖Δf‖_w/‖f₀‖_w. Steps are never shorter than 1e-4.
+        Largest error of a step, ‖Δf‖_w/‖f₀‖_w. Where the defect is a small part of f, choose one that is small beside
+        it, or steps undo what the flow does. Steps are never shorter than 1e-4.
     lift_tolerance : float, optional
         The tolerance of each `lift`; 1e-3 for "orbit" and 2e-2 for "equivariance" if absent.
     output_generator : array or Tensor (out, out), optional
