@@ -52,6 +52,7 @@ def test_the_defect_of_a_linear_model_falls_as_it_should(resolved):
     ideal = np.exp(-s) if resolved else np.abs(1 - s)
     assert np.abs(defect - ideal).max() < 1e-4
     assert path.table["drift"].max() < 1e-10
+    assert (path.table["error"].max() < 1e-4) == resolved
 
 
 def test_a_fixed_exact_lift_turns_and_stretches(wedge):

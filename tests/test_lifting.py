@@ -236,6 +236,14 @@ def test_more_parameters_than_probes_warns_and_says_the_held_out_residual(wedge)
         )
 
 
+def test_few_probes_of_a_smooth_target_still_foretell_their_neighbours(wedge):
+    few = ts.polar_probes(1.0, radii=6, angles=48)
+    J, eta = ts.jacobian(wedge, few.points), ts.orbit_velocity(wedge, few.points, A)
+    with pytest.warns(ts.FewProbesWarning, match="288 probe values"):
+        found = ts.lift(J, eta, few.weights, tolerance=1e-2)
+    assert 1e-2 < found.held_out < 0.3
+
+
 # Regularisation
 
 
@@ -291,6 +299,8 @@ def test_the_shares_of_least_squares_sum_to_what_is_met(wedge):
         assert table["share"].sum() == pytest.approx(1 - found.residual**2, abs=1e-6)
         assert list(table["size"]) == [32, 16, 256, 16, 16, 1]
     assert list(table["parameter"])[:2] == ["0.weight", "0.bias"]
+    moved = (found.direction * ts.sensitivities(J, PROBES.weights))[:32]
+    assert table["magnitude"][0] == pytest.approx(float(moved.norm()))
 
 
 def test_the_turning_of_any_dense_network_is_attributed_to_its_first_layer():

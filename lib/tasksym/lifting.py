@@ -180,7 +180,7 @@ def attribution(model: nn.Module, J, direction, target, weights) -> pd.DataFrame
             f"{sum(size for _, size in named)} parameters that require a gradient"
         )
     shares = c * ((root[:, None] * J).T @ target) / target.square().sum()
-    magnitudes = c.abs() * sensitivities(J, weights)
+    magnitudes = c * sensitivities(J, weights)
     cuts = [size for _, size in named]
     return pd.DataFrame(
         {
