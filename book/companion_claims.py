@@ -6,6 +6,7 @@ Replicates are networks, as there; each was trained from a seed of its own.
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 from pathlib import Path
 
@@ -52,29 +53,26 @@ class Tables:
         return rows.dropna(subset="validation").set_index("seed")
 
     @functools.cache  # noqa: B019
-    def shares(self, target: str) -> pd.DataFrame:
-        """W₁'s share of c* ("orbit") or b* ("equivariance"): (task, kind, seed) × tolerance."""
-        probes, rows = ts.polar_probes(), {}
-        for task in classifiers.TASKS:
-            for kind in classifiers.KINDS:
-                for seed in classifiers.SEEDS:
-                    model = classifiers.classifier(task, seed, kind)
-                    J = ts.jacobian(model, probes.points)
-                    with torch.no_grad():
-                        delta = ts.defect(model(probes.points)[:, 0], probes, ts.ROTATION)
-                    aim = ts.orbit_velocity(model, probes.points, ts.ROTATION) if target == "orbit" else -delta
-                    lifts = {e: ts.lift(J, aim, probes.weights, e) for e in EPSILONS}
-                    rows[task, kind, seed] = {
-                        e: ts.attribution(model, J, lift.direction, aim, probes.weights)["share"][0]
-                        for e, lift in lifts.items()
-                    }
-        return pd.DataFrame(rows).T.rename_axis(["task", "kind", "seed"])
+    def shares(self, target: str, kind: str, tolerance: float) -> pd.Series:
+        """W₁'s share of c* ("orbit") or b* ("equivariance"), by task and seed of the classifiers of a kind."""
+        probes, found = ts.polar_probes(), {}
+        for task, seed in itertools.product(classifiers.TASKS, classifiers.SEEDS):
+            model = classifiers.classifier(task, seed, kind)
+            J = ts.jacobian(model, probes.points)
+            if target == "orbit":
+                aim = ts.orbit_velocity(model, probes.points, ts.ROTATION)
+            else:
+                with torch.no_grad():
+                    aim = -ts.defect(model(probes.points)[:, 0], probes, ts.ROTATION)
+            direction = ts.lift(J, aim, probes.weights, tolerance).direction
+            found[task, seed] = ts.attribution(model, J, direction, aim, probes.weights)["share"][0]
+        return pd.Series(found)
 
 
-def steadiness(shares: pd.DataFrame) -> pd.Series:
-    """One, less how far a share moves as the tolerance falls, of trained networks."""
-    trained = shares.xs("trained", level="kind")
-    return 1 - (trained.max(axis=1) - trained.min(axis=1))
+def steadiness(e: Tables) -> pd.Series:
+    """One, less how far W₁'s share of b* moves as the tolerance of the lift falls, of trained networks."""
+    shares = pd.concat([e.shares("equivariance", "trained", tolerance) for tolerance in EPSILONS], axis=1)
+    return 1 - (shares.max(axis=1) - shares.min(axis=1))
 
 
 SENSITIVITY = [
@@ -131,10 +129,13 @@ SENSITIVITY = [
     Claim(
         "A rounder Hamiltonian keeps its angular momentum (drift at least ten times less).",
         "three hats",
-        lambda e: np.log10(
-            e.quality("none", "none")["momentum_mean"] / e.quality("both", "equivariance, resolved")["momentum_mean"]
-        )
-        - 1,
+        lambda e: (
+            np.log10(
+                e.quality("none", "none")["momentum_mean"]
+                / e.quality("both", "equivariance, resolved")["momentum_mean"]
+            )
+            - 1
+        ),
         lambda e: {
             "drift before": e.quality("none", "none")["momentum_mean"],
             "after": e.quality("both", "equivariance, resolved")["momentum_mean"],
@@ -152,20 +153,19 @@ SENSITIVITY = [
     Claim(
         "The rotation is attributed to the first layer (share of c* above .9), which training made so.",
         "ten classifiers; room against shuffled labels",
-        lambda e: e.shares("orbit").xs("trained", level="kind")[1e-3] - 0.9,
-        lambda e: {kind: e.shares("orbit").xs(kind, level="kind")[1e-3] for kind in classifiers.KINDS},
-        control=lambda e: (
-            e.shares("orbit").xs("trained", level="kind")[1e-3] - e.shares("orbit").xs("shuffled", level="kind")[1e-3]
-        ),
+        lambda e: e.shares("orbit", "trained", 1e-3) - 0.9,
+        lambda e: {kind: e.shares("orbit", kind, 1e-3) for kind in classifiers.KINDS},
+        control=lambda e: e.shares("orbit", "trained", 1e-3) - e.shares("orbit", "shuffled", 1e-3),
     ),
     Claim(
         "The lack of equivariance is attributed to parameters (W₁'s share of b* moves by less than one with ε).",
         "ten classifiers",
-        lambda e: steadiness(e.shares("equivariance")),
-        lambda e: {f"share at {tolerance:g}": e.shares("equivariance").xs("trained", level="kind")[tolerance]
-                   for tolerance in EPSILONS},
+        steadiness,
+        lambda e: {
+            f"share at {tolerance:g}": e.shares("equivariance", "trained", tolerance) for tolerance in EPSILONS
+        },
     ),
-]  # fmt: skip
+]
 
 
 # --- Tensor similarity
