@@ -129,7 +129,7 @@ def test_blocks_has_rows_for_every_network_basis_coupling_and_dose():
         assert (doses[basis] == bridge.DOSES_OF.get(basis, 1)).all()
     counts = table[table["dose"] == 1].groupby(["part", "basis"]).size()
     assert (counts[["CR", "CC"]] == 64).all() and (counts["insensitive"] == 80).all()
-    # Seven tenths of the entries of a Cayley network are zero in Schur directions, and there is nothing weak to remove.
+    # Nearly all entries of a Cayley network are zero in Schur directions: there is nothing weak to remove.
     assert counts["weak", "Schur"] == 64 and (counts["weak"].drop("Schur") == 80).all()
     assert set(table.loc[once, "basis"]) == set(bridge.CUT)
     small = table[table["dose"] == min(bridge.DOSES)]
