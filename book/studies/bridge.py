@@ -7,9 +7,9 @@ a quarter of an hour on one core.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 
 import _table
@@ -29,6 +29,7 @@ TOP = 0.01  # share of the directions whose part of the sum is asked for
 MOST, DRAWN = 40, 80  # entries that are cut: those foretold to matter most, and a sample of all
 OF_A_PART = 30  # entries of each Schur coupling
 DOSES = (0.05, 0.1, 0.25, 0.5, 1.0)
+DOSES_OF = {"Schur": len(DOSES), "PCA": 2, "elementary": 2}  # how many of the last; one in other bases
 BASES = ["elementary", "random", "random 2", "Schur", "PCA"]  # whose entries and blocks are cut
 CUT = [*BASES, "two-sided"]
 KEPT = 0.2  # share of the entries that stay if all the others go at once
@@ -38,7 +39,7 @@ ENTRY_COLUMNS = [
     "count", "diagonal", "harmless", "destructive", "largest",
     "rank_first", "rank_size", "rank_sensitivity", "rank_rise", "rank_square",
     "low", "ratio", "high", "compounded",
-    "auc_first", "auc_size", "auc_rise", "missed", "alarms",
+    "auc_first", "auc_size", "auc_rise", "missed", "missed_score", "alarms",
 ]  # fmt: skip
 BLOCK_COLUMNS = [
     "family", "seed", "basis", "part", "dose",
@@ -122,32 +123,44 @@ def rotation(n: int, rng: np.random.Generator) -> np.ndarray:
     return ortho_group.rvs(n, random_state=rng) if n > 1 else np.eye(n)
 
 
-def bases(network: Network, seed: int) -> Iterator[tuple[str, int, np.ndarray, np.ndarray]]:
-    """Name, number of the draw, and the bases of targets and of sources (n, n)."""
+def bases(network: Network, seed: int) -> Iterator[tuple[str, int, Callable[[], tuple[np.ndarray, np.ndarray]]]]:
+    """Name, number of the draw, and how to make the bases of targets and of sources, (n, n) each."""
     sectors, states = network.sectors, network.states()
     schur, n = sectors.schur, len(sectors.schur.W)
     rng = np.random.default_rng((seed, 1))
-    found = [("elementary", 0, np.eye(n)), ("Schur", 0, schur_basis(schur, states))]
-    found += [("PCA", 0, principal(np.cov(states, rowvar=False))), ("moment", 0, principal(states.T @ states))]
-    last = range(len(schur.blocks))[::-1]
-    found += [("rising", 0, schur_basis(schur.reordered(last), states))]
+
+    def both(U):
+        return U, U
+
+    def in_order(order):
+        return both(schur_basis(schur.reordered(order), states))
+
+    yield "elementary", 0, lambda: both(np.eye(n))
+    yield "Schur", 0, lambda: both(schur_basis(schur, states))
+    yield "PCA", 0, lambda: both(principal(np.cov(states, rowvar=False)))
+    yield "moment", 0, lambda: both(principal(states.T @ states))
+    yield "rising", 0, lambda: in_order(range(len(schur.blocks))[::-1])
     for draw in range(DRAWS):
-        found += [("random", draw, rotation(n, rng))]
-        found += [("admissible", draw, schur_basis(schur.reordered(schur.admissible_order(rng)), states))]
-        found += [("any order", draw, schur_basis(schur.reordered(rng.permutation(len(schur.blocks))), states))]
+        yield "random", draw, partial(both, rotation(n, rng))
+        yield "admissible", draw, partial(in_order, schur.admissible_order(rng))
+        yield "any order", draw, partial(in_order, rng.permutation(len(schur.blocks)))
         parts = [sectors.basis(sector) for sector in "RC"]
         turned = [part @ rotation(part.shape[1], rng) for part in parts if part.shape[1]]
-        found += [("sectors", draw, np.hstack(turned))]
+        yield "sectors", draw, partial(both, np.hstack(turned))
     # Sorted by variance, but not by that of the task's own states.
     inputs = network.trials.inputs
     noise = rng.normal(inputs.mean(axis=(0, 1)), inputs.std(axis=(0, 1)) + 1e-12, size=inputs.shape)
-    found += [("noise PCA", 0, principal(np.cov(network.states(noise), rowvar=False)))]
+    yield "noise PCA", 0, lambda: both(principal(np.cov(network.states(noise), rowvar=False)))
     left, _, right = np.linalg.svd(schur.W)
-    found += [("left singular", 0, left), ("right singular", 0, right.T)]
-    yield from ((name, draw, U, U) for name, draw, U in found)
-    yield "singular pairs", 0, left, right.T
-    J = network.other_jacobian
-    yield "two-sided", 0, principal((J @ J.mT).sum(dim=0).numpy()), principal((J.mT @ J).sum(dim=0).numpy())
+    yield "left singular", 0, lambda: both(left)
+    yield "right singular", 0, lambda: both(right.T)
+    yield "singular pairs", 0, lambda: (left, right.T)
+    yield "two-sided", 0, lambda: two_sided(network.other_jacobian)
+
+
+def two_sided(jacobian: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvectors of Σ G Gᵀ for targets, where outputs listen, and of Σ Gᵀ G for sources, where states move."""
+    return tuple(principal((left @ left.mT).sum(dim=0).numpy()) for left in (jacobian, jacobian.mT))
 
 
 def best_share(jacobian: torch.Tensor, count: int, rng: np.random.Generator) -> float:
@@ -185,26 +198,26 @@ def measure(family: str, seed: int, only: Iterable[str] | None = None) -> pd.Dat
     """Concentration of sensitivity in every basis for one network, and in four of them before its training."""
     network, rows = Network.of(family, seed), []
     asked = (lambda name: True) if only is None else set(only).__contains__
-    for name, draw, U, V in bases(network, seed):
+    for name, draw, make in bases(network, seed):
         if asked(name):
-            rows.append({"basis": name, "draw": draw} | concentration(sensitivity(network.jacobian, U, V)))
+            rows.append({"basis": name, "draw": draw} | concentration(sensitivity(network.jacobian, *make())))
     if asked("best"):
         count = round(TOP * network.W.size)
         best = best_share(network.jacobian, count, np.random.default_rng(seed))
         rows.append({"basis": "best", "draw": 0, "share": best})
     if asked("start"):
         fresh = Network.of(family, seed, start=True)
-        for name, draw, U, V in bases(fresh, seed):
+        for name, draw, make in bases(fresh, seed):
             if name in ("elementary", "random", "Schur", "PCA") and draw == 0:
-                row = concentration(sensitivity(fresh.jacobian, U, V))
+                row = concentration(sensitivity(fresh.jacobian, *make()))
                 rows.append({"basis": f"start, {name}", "draw": draw} | row)
     return pd.DataFrame(rows).assign(family=family, seed=seed).reindex(columns=COLUMNS)
 
 
-def named_bases(network: Network, seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def named_bases(network: Network, seed: int, only: Iterable[str] = CUT) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Bases of targets and sources, each (n, n), of those in `CUT`."""
-    found = {name if draw == 0 else f"{name} {draw + 1}": (U, V) for name, draw, U, V in bases(network, seed)}
-    return {name: found[name] for name in CUT}
+    makers = {name if draw == 0 else f"{name} {draw + 1}": make for name, draw, make in bases(network, seed)}
+    return {name: makers[name]() for name in CUT if name in only}
 
 
 def consequences(network: Network, matrices: Iterable[np.ndarray]) -> pd.DataFrame:
@@ -227,11 +240,10 @@ def entries(family: str, seed: int, only: Iterable[str] = BASES) -> pd.DataFrame
     """Cut single coefficients c_ij = u_iᵀ W u_j, some in each basis, and compare with |c_ij| S_ij."""
     network, rows = Network.of(family, seed), []
     steepest = gradient(network.solutions, 0, network.trials)
-    for number, (basis, (U, _)) in enumerate(named_bases(network, seed).items()):
-        if basis in only:
-            rng = np.random.default_rng((seed, 2, number))
-            table = cut_entries(network, basis, U, steepest, rng)
-            rows += [{"basis": basis, "part": part} | foretold(table[chosen]) for part, chosen in groups(table)]
+    for basis, (U, _) in named_bases(network, seed, only).items():
+        rng = np.random.default_rng((seed, 2, BASES.index(basis)))
+        table = cut_entries(network, basis, U, steepest, rng)
+        rows += [{"basis": basis, "part": part} | foretold(table[chosen]) for part, chosen in groups(table)]
     return pd.DataFrame(rows).assign(family=family, seed=seed).reindex(columns=ENTRY_COLUMNS)
 
 
@@ -323,7 +335,12 @@ def foretold(table: pd.DataFrame) -> dict[str, float]:
     for name in ("first", "size", "rise"):
         row[f"auc_{name}"] = auc(table[name].to_numpy(), ~harmless.to_numpy())
     calm = table["rise"] <= table["allowed"]
-    return row | {"missed": (calm & ~harmless).sum(), "alarms": (~calm & harmless).sum()}
+    missed, by_score = calm & ~harmless, table["delta_fvu"] <= table["allowed"]
+    return row | {
+        "missed": missed.sum(),
+        "missed_score": (missed & by_score).sum(),
+        "alarms": (~calm & harmless).sum(),
+    }
 
 
 def auc(values: np.ndarray, positive: np.ndarray) -> float:
@@ -335,19 +352,18 @@ def auc(values: np.ndarray, positive: np.ndarray) -> float:
 
 
 def blocks(family: str, seed: int, only: Iterable[str] = CUT) -> pd.DataFrame:
-    """Cut many entries at once in each basis, at several doses, and compare with ‖J K‖.
+    """Cut many entries at once in each basis, at one dose or several, and compare with ‖J K‖.
 
     RR, CR and CC are those of T, and the same places of Uᵀ W U in other bases; insensitive are the directions with the
     least S_ij, weak the entries with the least |c_ij| S_ij, all but a share of `KEPT` of them.
     """
     network, tables = Network.of(family, seed), []
     steepest = gradient(network.solutions, 0, network.trials)
-    for basis, (U, V) in named_bases(network, seed).items():
-        if basis not in only:
-            continue
+    for basis, (U, V) in named_bases(network, seed, only).items():
         c = U.T @ network.W @ V
         S = sensitivity(network.jacobian, U, V)
-        parts = {name: (places, DOSES) for name, places in part_masks(network.sectors).items() if basis in BASES}
+        doses = DOSES[-DOSES_OF.get(basis, 1) :]
+        parts = {name: (places, doses) for name, places in part_masks(network.sectors).items() if basis in BASES}
         parts |= {"insensitive": (least(S), DOSES[-1:]), "weak": (least(np.abs(c) * S), DOSES[-1:])}
         for part, (places, doses) in parts.items():
             K = U @ (places * c) @ V.T
