@@ -167,3 +167,10 @@ def test_blocks_is_what_its_script_computes(family):
     for column in ("mass", "first", "compounded", "change", "delta_fvu"):
         np.testing.assert_allclose(both[column], both[f"{column}_stored"], rtol=1e-3, atol=1e-7, err_msg=column)
     assert (both["effect"] == both["effect_stored"]).all()
+
+
+def test_a_fifth_of_the_entries_is_kept_and_it_is_the_largest():
+    values = np.random.default_rng(15).normal(size=(64, 64))
+    removed = bridge.least(values)
+    assert (~removed).sum() == round(bridge.KEPT * values.size)
+    assert values[removed].max() < values[~removed].min()
