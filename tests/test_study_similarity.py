@@ -25,22 +25,23 @@ def test_short_training_already_reads_most_digits():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_all_eigenvectors_give_the_layer_back_and_fewer_do_not(weighted):
     layer = digits_layer.layer(1)
-    weight = digits_layer.root(digits_layer.moment()) if weighted else None
+    weight = digits_layer.root(digits_layer.MOMENT) if weighted else None
     whole, part = (digits_layer.truncated(layer, rank, weight) for rank in (65, 5))
     np.testing.assert_allclose(whole.forms(), layer.forms(), atol=1e-8)
-    assert ts.distance(layer, whole) < 1e-8 < 1e-2 < ts.distance(layer, part)
+    # other units, so that a distance is good to the root of the rounding error only, 1.5e-8
+    assert ts.distance(layer, whole) < 1e-7 < 1e-2 < ts.distance(layer, part)
     assert part.hidden == 50
 
 
 def test_each_truncation_is_the_best_for_its_second_moment():
-    layer, S = digits_layer.layer(2), digits_layer.moment()
+    layer, S = digits_layer.layer(2), digits_layer.MOMENT
     plain, weighted = (digits_layer.truncated(layer, 3, M) for M in (None, digits_layer.root(S)))
     assert ts.distance(layer, plain, "sym") < ts.distance(layer, weighted, "sym")
     assert ts.distance(layer, weighted, "sym", second_moment=S) < ts.distance(layer, plain, "sym", second_moment=S)
 
 
 def test_a_certificate_is_the_distance_that_drawn_inputs_measure():
-    layer, S = digits_layer.layer(0), digits_layer.moment()
+    layer, S = digits_layer.layer(0), digits_layer.MOMENT
     part = digits_layer.truncated(layer, 3)
     drawn = ts.monte_carlo(layer, part, 20_000, second_moment=S)
     assert abs(drawn - ts.similarity(layer, part, second_moment=S)) < 4 * drawn.error
