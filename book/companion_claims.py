@@ -20,6 +20,7 @@ STUDIES = Path(__file__).parent / "studies"
 sys.path += [] if str(STUDIES) in sys.path else [str(STUDIES)]
 
 import classifiers  # noqa: E402 (a study, which pages import in the same way)
+import digits_layer  # noqa: E402
 import language_model  # noqa: E402
 from ledger import Claim  # noqa: E402
 
@@ -253,6 +254,14 @@ def borders(e: Tables) -> pd.DataFrame:
     return pd.DataFrame(rows).T
 
 
+@functools.cache
+def certificates(_: Tables) -> pd.DataFrame:
+    """By which factor weights misjudge a truncated layer's distance from the whole; at the worst rank, by seed."""
+    rows = pd.DataFrame([digits_layer.certify(seed, rank) for seed in digits_layer.SEEDS for rank in (1, 2, 4, 8)])
+    off = rows[["moments", "N(0, I)"]].div(rows["measured"], axis=0)
+    return np.exp(np.log(off).abs().groupby(rows["seed"]).max())
+
+
 def ahead(table: pd.DataFrame) -> pd.Series:
     """By how much the 9 has moved more than any other output."""
     return table.drop(columns="9").min(axis=1) - table["9"]
@@ -335,5 +344,12 @@ TENSORS = [
         "three models, Σ = I",
         lambda e: 0.05 - borders(e)["better"],
         lambda e: {"share of better borders": borders(e)["better"]},
+    ),
+    Claim(
+        "How far a truncated layer is from the whole can be told from its weights (to a quarter, at four ranks).",
+        "layers that read digits, five networks, the second moment of the digits",
+        lambda e: 1.25 - certificates(e)["moments"],
+        lambda e: {"off by a factor of": certificates(e)["moments"],
+                   "under N(0, I)": certificates(e)["N(0, I)"]},
     ),
 ]  # fmt: skip

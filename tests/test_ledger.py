@@ -136,5 +136,6 @@ COMPANIONS = {
         "qualified",  # forgetting, which logits see better
         "reproduced",  # n-grams in their order
         "not reproduced",  # as blocks of the checkpoint matrix
+        "reproduced",  # a decomposition's fidelity, from weights
     ],
 }
