@@ -73,6 +73,13 @@ def test_a_naive_direction_lowers_the_defect_as_asked():
     assert symmetry_flows.size(change - seen) > symmetry_flows.size(delta)  # and P_E f moves
 
 
+def test_other_lifts_and_a_whole_turn_are_what_the_script_computes(networks):
+    model = symmetry_flows.network("annulus", "trained", 1)
+    stored = networks[(networks["task"] == "annulus") & (networks["kind"] == "trained") & (networks["seed"] == 1)]
+    for column, value in (symmetry_flows.other_lifts(model, "trained") | symmetry_flows.whole_turn(model)).items():
+        np.testing.assert_allclose(stored[column].iloc[0], value, rtol=0.05, err_msg=column)
+
+
 def test_the_ideal_keeps_what_it_should():
     model, probes = symmetry_flows.network("wedge", "trained", 0), symmetry_flows.PROBES
     f = symmetry_flows.values(model, probes.points)
