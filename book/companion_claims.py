@@ -7,22 +7,16 @@ from __future__ import annotations
 
 import functools
 import itertools
-import sys
-from pathlib import Path
 
+import classifiers
+import digits_layer
+import language_model
 import numpy as np
 import pandas as pd
 import torch
+from ledger import STUDIES, Claim
 
 import tasksym as ts
-
-STUDIES = Path(__file__).parent / "studies"
-sys.path += [] if str(STUDIES) in sys.path else [str(STUDIES)]
-
-import classifiers  # noqa: E402 (a study, which pages import in the same way)
-import digits_layer  # noqa: E402
-import language_model  # noqa: E402
-from ledger import Claim  # noqa: E402
 
 IDEAL = np.exp(-4)  # what an equivariance flow should leave of a defect at s = 4
 EPSILONS = (1e-1, 1e-2, 1e-3, 1e-4)  # tolerances of a lift
@@ -47,6 +41,11 @@ class Tables:
         return by_network.last().assign(
             ratio=by_network["defect"].last() / by_network["defect"].first(), best=best / by_network["defect"].first()
         )
+
+    def trained(self, column: str) -> pd.Series:
+        """What the study of flows has of every trained classifier, by task and seed."""
+        trained = self("symmetry_flows-networks").query("kind == 'trained'")
+        return trained.set_index(["task", "seed"])[column]
 
     def quality(self, part: str, change: str) -> pd.DataFrame:
         """How well hats keep angular momentum, by seed."""
@@ -122,10 +121,8 @@ SENSITIVITY = [
     Claim(
         "Held fixed, it fails (its best leaves more than a tenth of the defect).",
         "wedge",
-        lambda e: e("symmetry_flows-networks").query("task == 'wedge' and kind == 'trained'")["line_minimum"] - 0.1,
-        lambda e: {
-            "left at best": e("symmetry_flows-networks").query("task == 'wedge' and kind == 'trained'")["line_minimum"]
-        },
+        lambda e: e.trained("line_minimum").loc["wedge"] - 0.1,
+        lambda e: {"left at best": e.trained("line_minimum").loc["wedge"]},
     ),
     Claim(
         "A rounder Hamiltonian keeps its angular momentum (drift at least ten times less).",
@@ -145,10 +142,10 @@ SENSITIVITY = [
     Claim(
         "The rotation becomes an action on the parameters (after a full turn θ is back, to 5 %).",
         "ten classifiers",
-        lambda e: 0.05 - e("symmetry_flows-networks").query("kind == 'trained'")["turn_moved"],
+        lambda e: 0.05 - e.trained("turn_moved"),
         lambda e: {
-            "‖Δθ‖/‖θ‖": e("symmetry_flows-networks").query("kind == 'trained'")["turn_moved"],
-            "‖Δf‖/‖f‖": e("symmetry_flows-networks").query("kind == 'trained'")["turn_error"],
+            "‖Δθ‖/‖θ‖": e.trained("turn_moved"),
+            "‖Δf‖/‖f‖": e.trained("turn_error"),
         },
     ),
     Claim(

@@ -176,8 +176,9 @@ def main() -> None:
     flows = [(*each, flow, resolved) for each in networks() for flow in TIMES for resolved in (True, False)]
     paths = _table.compute(measure, flows)
     found = _table.compute(measure_network, networks())
-    found.to_csv(_table.FOLDER / "symmetry_flows-networks.csv", index=False, float_format="%.5g", lineterminator="\n")
-    _table.write("symmetry_flows", paths, seeds=list(classifiers.SEEDS), times=TIMES, coarse=COARSE, line=len(LINE))
+    facts = {"seeds": list(classifiers.SEEDS), "times": TIMES, "coarse": COARSE, "line": len(LINE)}
+    _table.write("symmetry_flows-networks", found, **facts)
+    _table.write("symmetry_flows", paths, **facts)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def spectrum(J: Tensor, target: Tensor) -> Spectrum:
 
 
 def gram_spectrum(J: Tensor, target: Tensor) -> Spectrum:
-    """Through the Gram matrix J_wᵀJ_w, as the paper does: several times faster; residuals below 1e-7 are lost."""
+    """Through the Gram matrix J_wᵀJ_w: several times faster; residuals below 1e-7 are lost."""
     mu, V = torch.linalg.eigh(J.T @ J)
     keep = mu > FLOOR**2 * mu[-1]
     mu, V = mu[keep], V[:, keep]

@@ -1,7 +1,6 @@
 """Flows in parameter space along lifted symmetries: one carries the function round, the other makes it equivariant.
 
-The source is A. Muriithi, V. Thapar, T. Berndt (2026), who follow fixed directions or small steps. The step-size
-control in function space is this project's.
+The source is A. Muriithi, V. Thapar, T. Berndt (2026). The step-size control in function space is this project's.
 """
 
 from __future__ import annotations
